@@ -283,7 +283,7 @@ func (pr *proof) runes(n *syntax.RegexNode) []rune {
 // other finds a character that the node accepts and no literal has, one that reads well if possible.
 func (pr *proof) other(n *syntax.RegexNode) (rune, bool) {
 	for i := range 128 {
-		c := rune(i+'0') & 127 // digits, letters, then control characters, the space last
+		c := rune(i+'0') & 127 // digits and letters first, then control characters
 		if accepts(n, c) && !slices.Contains(pr.automaton.runes, pr.folded(c)) {
 			return c, true
 		}
@@ -294,7 +294,7 @@ func (pr *proof) other(n *syntax.RegexNode) (rune, bool) {
 	if n.IsSetFamily() && asciiOnly(n.Set, pr.fold) {
 		return 0, false
 	}
-	return 'ä', true
+	return utf8.RuneError, true // no literal has it
 }
 
 // asciiOnly tells whether a set has no characters beyond ASCII. With fold, the two that fold to k and s do not count:
