@@ -184,6 +184,10 @@ func readLiterals(m mapping, r *Rule) (literals []string, sound bool) {
 	}
 	nodes := m.list("literals")
 	if f := m.fields["literals"]; f != nil && len(nodes) == 0 {
+		sound = false
+		if f.Kind != yaml.SequenceNode && !isNull(f) {
+			return nil, sound // list has told
+		}
 		bad(f.Line, "literals is empty: leave it out where the pattern has them")
 	}
 	if len(nodes) > maxAlts {
