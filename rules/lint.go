@@ -181,8 +181,11 @@ func (l *linter) sentence(r *Rule) {
 	}
 }
 
-// captures tells whether the pattern has a group of that name.
+// captures tells whether a match can have a capture of that name.
 func (r *Rule) captures(name string) bool {
+	if r.Block != "" {
+		return slices.Contains(blockCaptures, name)
+	}
 	return r.pattern != nil && slices.ContainsFunc(r.pattern.groups, func(g group) bool { return g.name == name })
 }
 

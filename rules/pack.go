@@ -20,14 +20,11 @@ type loader struct {
 	problems problems
 }
 
-// blockCaptures are the names that the classifier fills in the summary of a rule for a block. The kinds are fixed by
-// what the classifier recognises.
-var blockCaptures = map[string][]string{
-	"python-traceback": {"type", "message", "file", "line", "function"},
-	"cpp-terminate":    {"type", "message"},
-	"java-exception":   {"type", "message"},
-	"mpi-abort":        {"message"},
-}
+// blockKinds are the blocks that the classifier recognises and a rule can label.
+var blockKinds = []string{"cpp-terminate", "java-exception", "mpi-abort", "python-traceback"}
+
+// blockCaptures are the names that the classifier fills in the summary of such a rule: an exception's type and text.
+var blockCaptures = []string{"type", "message"}
 
 // speaker are the names that the classifier adds to the captures of every match, where it knows them.
 var speaker = []string{"rank", "node"}
@@ -115,8 +112,8 @@ func (l *loader) meaning(m mapping, r *Rule) {
 
 func (l *loader) block(m mapping, r *Rule, kind string) {
 	r.Block = kind
-	if blockCaptures[kind] == nil {
-		m.fail(m.at("block"), fmt.Errorf("unknown block %q: %s", kind, strings.Join(blockKinds(), ", ")))
+	if !slices.Contains(blockKinds, kind) {
+		m.fail(m.at("block"), fmt.Errorf("unknown block %q: %s", kind, strings.Join(blockKinds, ", ")))
 		return
 	}
 	for _, name := range []string{"literals", "pattern", "ignore_case"} {
@@ -129,15 +126,6 @@ func (l *loader) block(m mapping, r *Rule, kind string) {
 		return
 	}
 	l.byBlock[kind] = r
-}
-
-func blockKinds() []string {
-	var kinds []string
-	for k := range blockCaptures {
-		kinds = append(kinds, k)
-	}
-	slices.Sort(kinds)
-	return kinds
 }
 
 // signature reads pattern and literals, and proves or derives the literals.
@@ -226,16 +214,11 @@ func summary(m mapping, r *Rule) {
 		return
 	}
 	r.sentence = s
-	known := slices.Concat(speaker, blockCaptures[r.Block])
-	if r.pattern != nil {
-		for _, g := range r.pattern.groups {
-			known = append(known, g.name)
-		}
-	} else if m.fields["pattern"] != nil {
+	if r.pattern == nil && m.fields["pattern"] != nil {
 		return // it did not compile: its names are not known
 	}
 	for _, name := range names {
-		if !slices.Contains(known, name) {
+		if !slices.Contains(speaker, name) && !r.captures(name) {
 			m.fail(m.at("summary"), fmt.Errorf("summary: {%s} is not a capture of the pattern", name))
 		}
 	}

@@ -1,29 +1,91 @@
 package rules
 
-import "testing"
+import (
+	"path"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
 
-// Every built-in pack loads. The message names file, line and rule of each mistake.
-func TestDefaultLoads(t *testing.T) {
+// builtin is the built-in packs and their cases, for tests that need all of them.
+func builtin(t testing.TB) (*Set, Cases) {
+	t.Helper()
 	set, err := Default()
 	if err != nil {
-		t.Fatalf("built-in packs:\n%v", err)
-	}
-	if len(set.Rules()) == 0 {
-		t.Fatal("built-in packs hold no rule")
-	}
-}
-
-// Every built-in rule passes its cases.
-func TestDefaultCases(t *testing.T) {
-	set, err := Default()
-	if err != nil {
-		t.Fatalf("built-in packs:\n%v", err)
+		t.Skip("the built-in packs do not load: see TestDefaultLoads")
 	}
 	cases, err := DefaultCases()
 	if err != nil {
+		t.Skip("the built-in cases do not load: see TestPacks")
+	}
+	return set, cases
+}
+
+// The built-in packs load together. The message names file, line and rule of each mistake.
+func TestDefaultLoads(t *testing.T) {
+	if _, err := Default(); err != nil {
+		t.Fatalf("built-in packs:\n%v", err)
+	}
+	if _, err := DefaultCases(); err != nil {
 		t.Fatalf("built-in cases:\n%v", err)
+	}
+}
+
+// Each built-in pack alone loads, passes its cases and lints without an error. With -v the warnings are printed too:
+// go test -v -run TestPacks/nccl ./rules
+func TestPacks(t *testing.T) {
+	files, err := yamlFiles(embedded, "packs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if isCaseFile(file) {
+			continue
+		}
+		t.Run(strings.TrimSuffix(path.Base(file), ".yaml"), func(t *testing.T) {
+			packs := fstest.MapFS{}
+			for _, f := range []string{file, strings.TrimSuffix(file, ".yaml") + "_test.yaml"} {
+				if data, err := embedded.ReadFile(f); err == nil {
+					packs[f] = &fstest.MapFile{Data: data}
+				}
+			}
+			checkPack(t, packs)
+		})
+	}
+}
+
+func checkPack(t *testing.T, packs fstest.MapFS) {
+	set, err := load(packs, "packs")
+	if err != nil {
+		t.Errorf("rules:\n%v", err)
+	}
+	cases, caseErr := loadCases(packs, "packs")
+	if caseErr != nil {
+		t.Errorf("cases:\n%v", caseErr)
+	}
+	if err != nil || caseErr != nil {
+		return
 	}
 	for _, f := range Check(set, cases) {
 		t.Errorf("%v", f)
+	}
+	for _, f := range Lint(set, cases) {
+		if f.Severity == SeverityError {
+			t.Errorf("%v", f)
+		} else {
+			t.Log(f)
+		}
+	}
+}
+
+// The packs together lint without an error: no rule takes all lines of another.
+func TestDefaultLints(t *testing.T) {
+	set, cases := builtin(t)
+	for _, f := range Lint(set, cases) {
+		if f.Severity == SeverityError {
+			t.Errorf("%v", f)
+		} else {
+			t.Log(f)
+		}
 	}
 }

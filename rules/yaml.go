@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,22 +85,13 @@ func newMapping(file string, n *yaml.Node, rule string, problems *problems, know
 		switch {
 		case m.fields[key.Value] != nil:
 			m.fail(key.Line, fmt.Errorf("field %s is given twice", key.Value))
-		case !contains(known, key.Value):
+		case !slices.Contains(known, key.Value):
 			m.fail(key.Line, fmt.Errorf("unknown field %q: known are %s", key.Value, strings.Join(known, ", ")))
 		default:
 			m.fields[key.Value] = value
 		}
 	}
 	return m
-}
-
-func contains(list []string, s string) bool {
-	for _, t := range list {
-		if s == t {
-			return true
-		}
-	}
-	return false
 }
 
 // peekID finds a mapping's id before its fields are checked, so that each message can name it.
