@@ -16,11 +16,21 @@ type Log struct {
 
 // Classifier reads logs with one set of rules. It is safe for concurrent use.
 type Classifier struct {
-	set *rules.Set
+	set    *rules.Set
+	filter *filter
+	gates  int // how many of the filter's literals are the rules'; the others are what the reader watches for
 }
 
 // New prepares a classifier for a set of rules.
-func New(set *rules.Set) *Classifier { return &Classifier{set: set} }
+func New(set *rules.Set) *Classifier {
+	gates := append([]rules.Gate{}, set.Gates()...)
+	n := len(gates)
+	gates = append(gates, rules.Gate{Literal: "checkpoint", Fold: true}) // watchCheckpoint
+	for _, text := range blockOpeners {
+		gates = append(gates, rules.Gate{Literal: text})
+	}
+	return &Classifier{set: set, filter: newFilter(gates, commonWord), gates: n}
+}
 
 // Rules returns the set that the classifier was made with.
 func (c *Classifier) Rules() *rules.Set { return c.set }
@@ -31,5 +41,19 @@ func (c *Classifier) Rules() *rules.Set { return c.set }
 // log as received. Logs that no rule knows are no error: their category is no-signature, or none where the exit
 // code is 0. The error is that of reading logs, or ctx's.
 func (c *Classifier) Classify(ctx context.Context, exit Exit, logs iter.Seq2[Log, error]) (Verdict, error) {
-	return Verdict{}, nil
+	a := &attempt{}
+	for log, err := range logs {
+		if err != nil {
+			return Verdict{}, err
+		}
+		if err := c.scan(ctx, a, log); err != nil {
+			return Verdict{}, err
+		}
+	}
+	return c.verdict(a, exit, a.resolve(exit)), nil
+}
+
+// One makes the sequence of a single log, as Classify takes it.
+func One(log Log) iter.Seq2[Log, error] {
+	return func(yield func(Log, error) bool) { yield(log, nil) }
 }

@@ -1,0 +1,84 @@
+package classifier
+
+import (
+	"time"
+
+	"culprit/rules"
+)
+
+// match is a line that a rule matched, or the line at the end of a block that no rule explains.
+type match struct {
+	seq      int64 // order over all logs of the attempt, as read
+	rule     *rules.Rule
+	implicit bool // the rule labels a block that nothing explains
+	captures map[string]string
+	length   int // bytes that matched: of two rules on a line the longer is the more exact
+
+	file   int // index of the log
+	line   int64
+	offset int64
+	text   string // the message
+	said   string // the line as it stands in the log
+	rank   string
+	node   string
+	gpu    string
+	time   time.Time
+	level  level
+	who    *speaker
+	block  *block
+
+	// What had been said before the match, so that what came after it can be told.
+	progressed  int
+	ordinary    int
+	allProgress int
+	before      Progress
+
+	raw      []byte // not yet matched: the bytes around the literal, looked at when the log has ended
+	survived bool   // the same speaker, or everybody else for long, made progress afterwards
+	doubtful bool   // the speaker went on talking of other things: it may have survived
+}
+
+// speaker is whoever writes under one prefix in one log.
+type speaker struct {
+	name       string
+	progressed int // lines of progress
+	ordinary   int // lines that are neither progress nor part of a failure
+	blocks     blockState
+}
+
+// kept is how many matches of a rule are kept from the start of a log, and how many from its end.
+const kept = 32
+
+// ruleMatches are the matches of one rule in one log: the first ones, and the last ones in a ring.
+type ruleMatches struct {
+	first []*match
+	last  [kept]*match
+	n     int   // put into the ring so far
+	line  int64 // last line that the rule was tried on
+}
+
+// full reports whether further matches go into the ring unseen.
+func (m *ruleMatches) full() bool { return len(m.first) == kept }
+
+// slot is the ring's place for the next match; what it held is forgotten, its buffer can be used again.
+func (m *ruleMatches) slot() *match {
+	i := m.n % kept
+	m.n++
+	if m.last[i] == nil {
+		m.last[i] = &match{}
+	}
+	raw := m.last[i].raw[:0]
+	*m.last[i] = match{raw: raw}
+	return m.last[i]
+}
+
+// ring is what the ring holds, oldest first.
+func (m *ruleMatches) ring() []*match {
+	var all []*match
+	for i := range kept {
+		if q := m.last[(m.n+i)%kept]; q != nil {
+			all = append(all, q)
+		}
+	}
+	return all
+}

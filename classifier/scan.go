@@ -1,0 +1,610 @@
+package classifier
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"culprit/rules"
+)
+
+const (
+	chunkSize   = 256 << 10 // a log is read in pieces of this size
+	overlap     = 8 << 10   // what is seen again of a line that is longer than a piece
+	watchLines  = 300       // how many lines after a match are read one by one
+	sampleLines = 24        // how many lines of each piece are, while it is open whether a match was survived
+	lookBack    = 120       // how many lines before a match are searched for progress
+	maxSpeakers = 4096      // further ones share a name
+)
+
+// watched are the literals that the reader itself looks for, beside those of the rules.
+type watched int
+
+const (
+	watchBlock watched = iota
+	watchCheckpoint
+)
+
+// chunk is a piece of a log: whole lines, but for a line that is longer than a piece.
+type chunk struct {
+	data      []byte
+	offset    int64 // of data in the log
+	continued bool  // data starts inside of a line
+	seen      int   // bytes of data that the piece before had too
+	unended   bool  // data ends inside of a line
+	hits      []hit
+}
+
+// scanner reads one log of an attempt.
+type scanner struct {
+	c    *Classifier
+	a    *attempt
+	file int
+
+	line      int64 // number of the line that comes next, or that goes on
+	lineStart int64 // offset of the line that goes on
+	watch     int   // lines still to be read one by one
+	unsettled bool  // a match waits to be survived
+	progress  Progress
+	advances  int // lines of progress, of everybody
+	finished  bool
+	speakers  map[string]*speaker
+	matches   map[int]*ruleMatches
+	tail      []byte            // end of the piece before
+	pids      map[string]string // process id → rank
+	summary   launcherSummary
+}
+
+// attempt collects what the logs of one attempt say.
+type attempt struct {
+	names    []string
+	seq      int64
+	blocks   int
+	bytes    int64
+	lines    int64
+	matches  []*match
+	progress Progress // of the log that went furthest
+	finished bool
+	ranks    map[string]string // process id → rank, from a launcher's summary
+	timeouts int               // patterns given up on
+}
+
+// scan reads a log to its end and adds what it says to the attempt.
+func (c *Classifier) scan(ctx context.Context, a *attempt, log Log) error {
+	s := &scanner{c: c, a: a, file: len(a.names), line: 1, speakers: map[string]*speaker{}, matches: map[int]*ruleMatches{}}
+	a.names = append(a.names, log.Name)
+	total, lines, err := c.readChunks(ctx, log.Reader, s.consume)
+	if err != nil {
+		if log.Name != "" {
+			return fmt.Errorf("log %s: %w", log.Name, err)
+		}
+		return err
+	}
+	a.bytes += total
+	a.lines += lines
+	s.finish()
+	return nil
+}
+
+// readChunks reads r to its end, scans each piece for literals and hands the pieces to consume in their order. It
+// returns how many bytes and lines there were; a last line without \n counts.
+func (c *Classifier) readChunks(ctx context.Context, r io.Reader, consume func(*chunk)) (total, lines int64, err error) {
+	buf := make([]byte, chunkSize+overlap)
+	n, seen := 0, 0 // bytes in buf, of which seen were in the piece before
+	var ch chunk
+	continued, ended := false, true
+	for {
+		if err := ctx.Err(); err != nil {
+			return total, lines, err
+		}
+		m, err := io.ReadFull(r, buf[n:])
+		total += int64(m)
+		eof := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !eof {
+			return total, lines, err
+		}
+		lines += int64(bytes.Count(buf[n:n+m], newline))
+		n += m
+		if n > seen {
+			ended = buf[n-1] == '\n'
+		}
+		cut := n
+		if !eof {
+			if i := bytes.LastIndexByte(buf[seen:n], '\n'); i >= 0 {
+				cut = seen + i + 1
+			}
+		}
+		if cut > seen {
+			ch = chunk{data: buf[:cut], offset: total - int64(n), continued: continued, seen: seen, hits: ch.hits[:0]}
+			ch.unended = buf[cut-1] != '\n'
+			c.scanChunk(&ch)
+			consume(&ch)
+		}
+		if eof {
+			break
+		}
+		if buf[cut-1] == '\n' {
+			n, seen, continued = copy(buf, buf[cut:n]), 0, false
+			continue
+		}
+		n = copy(buf, buf[cut-overlap:cut]) // a line longer than a piece: see its end again
+		seen, continued = n, true
+	}
+	if total > 0 && !ended {
+		lines++
+	}
+	return total, lines, nil
+}
+
+var newline = []byte{'\n'}
+
+// scanChunk finds the literals in a piece. Lines with escape sequences are searched as they read without them.
+func (c *Classifier) scanChunk(ch *chunk) {
+	ch.hits = c.filter.scan(ch.data, ch.hits)
+	if bytes.IndexByte(ch.data, 0x1b) >= 0 {
+		ch.hits = c.scanColoured(ch.data, ch.hits)
+	}
+}
+
+// scanColoured replaces the hits in lines with escape sequences by those in the same lines without them.
+func (c *Classifier) scanColoured(data []byte, plain []hit) []hit {
+	var all, found []hit
+	var stripped []byte
+	at := 0
+	for at < len(data) {
+		esc := bytes.IndexByte(data[at:], 0x1b)
+		if esc < 0 {
+			break
+		}
+		from := at + bytes.LastIndexByte(data[at:at+esc], '\n') + 1
+		to := len(data)
+		if i := bytes.IndexByte(data[at+esc:], '\n'); i >= 0 {
+			to = at + esc + i
+		}
+		for len(plain) > 0 && int(plain[0].pos) < from {
+			all, plain = append(all, plain[0]), plain[1:]
+		}
+		for len(plain) > 0 && int(plain[0].pos) < to {
+			plain = plain[1:]
+		}
+		stripped = stripANSI(stripped[:0], data[from:to])
+		found = c.filter.scan(stripped, found[:0])
+		all = append(all, unstrip(data[from:to], found, from)...)
+		at = to
+	}
+	return append(all, plain...)
+}
+
+// unstrip turns positions in a line without its escape sequences into positions in the line itself.
+func unstrip(raw []byte, hits []hit, base int) []hit {
+	at, plain := 0, 0
+	for i := range hits {
+		for at < len(raw) {
+			if raw[at] == 0x1b {
+				at += escapeLen(raw[at:])
+				continue
+			}
+			if plain == int(hits[i].pos) {
+				break
+			}
+			at++
+			plain++
+		}
+		hits[i].pos = int32(base + at)
+	}
+	return hits
+}
+
+// consume reads one piece: the lines with hits, the lines after them, and of the rest only how many there are.
+func (s *scanner) consume(ch *chunk) {
+	data, hits, pos := ch.data, ch.hits, 0
+	if s.unsettled && s.watch == 0 {
+		s.watch = sampleLines
+	}
+	if ch.continued {
+		pos = s.resume(ch)
+		for len(hits) > 0 && int(hits[0].pos) < pos {
+			hits = hits[1:]
+		}
+	}
+	for pos < len(data) {
+		if s.watch == 0 {
+			if len(hits) == 0 {
+				s.line += int64(bytes.Count(data[pos:], newline))
+				break
+			}
+			start := pos + bytes.LastIndexByte(data[pos:hits[0].pos], '\n') + 1
+			s.line += int64(bytes.Count(data[pos:start], newline))
+			s.findProgress(data[:start])
+			pos = start
+		}
+		end := len(data)
+		if i := bytes.IndexByte(data[pos:], '\n'); i >= 0 {
+			end = pos + i
+		}
+		n := 0
+		for n < len(hits) && int(hits[n].pos) < end {
+			n++
+		}
+		s.lineStart = ch.offset + int64(pos)
+		s.readLine(data[pos:end], pos, hits[:n])
+		hits = hits[n:]
+		if s.watch > 0 {
+			s.watch--
+		}
+		if end < len(data) {
+			s.line++
+		}
+		pos = end + 1
+	}
+	if !ch.unended {
+		s.tail = append(s.tail[:0], data[max(0, len(data)-overlap):]...)
+	}
+}
+
+// resume reads on in a line that began in a piece before, and returns where the line after it starts.
+func (s *scanner) resume(ch *chunk) int {
+	end := len(ch.data)
+	if i := bytes.IndexByte(ch.data, '\n'); i >= 0 {
+		end = i
+	}
+	raw := bytes.TrimRight(ch.data[:end], "\r")
+	if i := bytes.LastIndexAny(raw[min(ch.seen, len(raw)):], "\r\b"); i >= 0 {
+		s.forgetLine() // what stood there before was overwritten
+	}
+	var l line
+	for _, h := range ch.hits {
+		if int(h.pos) >= end {
+			break
+		}
+		s.tryGate(h, raw, &l)
+	}
+	if end < len(ch.data) {
+		s.line++
+		return end + 1
+	}
+	return end
+}
+
+// forgetLine drops the matches of the line at hand.
+func (s *scanner) forgetLine() {
+	for _, m := range s.matches {
+		for len(m.first) > 0 && m.first[len(m.first)-1].line == s.line {
+			m.first = m.first[:len(m.first)-1]
+		}
+		for i, q := range m.last {
+			if q != nil && q.line == s.line {
+				m.last[i] = nil
+			}
+		}
+		m.line = 0
+	}
+}
+
+// readLine reads one line: what it is part of, what rules match it, whether it is progress. hits are those in the line,
+// base is where the line starts in the buffer that their positions count from.
+func (s *scanner) readLine(raw []byte, base int, hits []hit) {
+	if len(hits) > 0 && s.onlyCheckpoints(hits) && s.watch == 0 {
+		s.noteCheckpoint(undress(window(raw, 0, 0)).text)
+		return
+	}
+	l := undress(window(raw, 0, 0))
+	sp := s.speaker(l.who)
+	echo, names := sp.blocks.follow(l.text, s.newBlock)
+	if len(hits) > 0 || names || sp.blocks.phase != outside {
+		s.watch = max(s.watch, watchLines)
+	}
+	matched := false
+	if !echo {
+		for _, h := range hits {
+			matched = s.tryGate(hit{literal: h.literal, pos: h.pos - int32(base)}, raw, &l) || matched
+		}
+	}
+	if names {
+		s.nameException(sp, &l)
+	}
+	s.summary.read(l.text, s)
+	switch {
+	case echo || matched || names:
+	case s.noteProgress(sp, l.text):
+	case sp.blocks.phase == outside && l.text != "" && !chatter(l.text):
+		sp.ordinary++
+	}
+}
+
+// onlyCheckpoints reports whether nothing but the mention of a checkpoint was found in a line.
+func (s *scanner) onlyCheckpoints(hits []hit) bool {
+	for _, h := range hits {
+		if int(h.literal) != s.c.gates+int(watchCheckpoint) {
+			return false
+		}
+	}
+	return true
+}
+
+// window is the part of a line that is looked at: all of it where it is short, else 4 KB on either side of pos.
+func window(raw []byte, pos, length int) []byte {
+	if len(raw) <= maxLine {
+		return raw
+	}
+	from := max(0, pos-maxLine/2)
+	to := min(len(raw), max(pos+length+maxLine/2, from+maxLine))
+	return raw[from:to]
+}
+
+// tryGate tries the rules that a literal opens on its line. l is the line, undressed where it was so already.
+func (s *scanner) tryGate(h hit, raw []byte, l *line) bool {
+	if int(h.literal) >= s.c.gates {
+		if int(h.literal) == s.c.gates+int(watchCheckpoint) {
+			s.noteCheckpoint(l.text)
+		}
+		return false
+	}
+	gate := &s.c.set.Gates()[h.literal]
+	view := l
+	if len(raw) > maxLine || l.said == "" {
+		if i := bytes.LastIndexAny(bytes.TrimRight(raw[h.pos:], "\r"), "\r\b"); i >= 0 {
+			return false // overwritten later in the line
+		}
+		around := undress(window(raw, int(h.pos), len(gate.Literal)))
+		around.who, around.rank, around.node, around.time = l.who, l.rank, l.node, l.time
+		view = &around
+	}
+	matched := false
+	for _, i := range gate.Rules {
+		matched = s.tryRule(i, view, raw, int(h.pos)) || matched
+	}
+	return matched
+}
+
+// tryRule tries one rule on a line, once a line. A rule that has matched often keeps the line for later.
+func (s *scanner) tryRule(i int, l *line, raw []byte, pos int) bool {
+	rm := s.matches[i]
+	if rm == nil {
+		rm = &ruleMatches{}
+		s.matches[i] = rm
+	}
+	if rm.line == s.line {
+		return false
+	}
+	rule := s.c.set.Rules()[i]
+	if rm.full() {
+		rm.line = s.line
+		q := rm.slot()
+		around := window(raw, pos, 0)
+		if len(around) > 2<<10 {
+			from := max(0, min(pos, len(raw))-1<<10)
+			around = raw[from:min(len(raw), from+2<<10)]
+		}
+		q.raw = append(q.raw, around...)
+		s.fill(q, rule, l)
+		return true
+	}
+	m, ok := s.try(rule, l)
+	if !ok {
+		return false
+	}
+	rm.line = s.line
+	s.fill(m, rule, l)
+	rm.first = append(rm.first, m)
+	return true
+}
+
+// try matches a rule against the message of a line, or, where its author counted a prefix in, against the whole line.
+func (s *scanner) try(rule *rules.Rule, l *line) (*match, bool) {
+	found, ok, err := rule.Match(l.text)
+	if !ok && err == nil && len(l.text) != len(l.said) {
+		found, ok, err = rule.Match(l.said)
+	}
+	if err != nil {
+		s.a.timeouts++
+		return nil, false
+	}
+	if !ok || quoted(l.text, rule) {
+		return nil, false
+	}
+	return &match{captures: found.Captures, length: found.End - found.Start}, true
+}
+
+// fill notes where and by whom a match was said.
+func (s *scanner) fill(m *match, rule *rules.Rule, l *line) {
+	sp := s.speaker(l.who)
+	s.a.seq++
+	m.seq, m.rule, m.file, m.line, m.offset = s.a.seq, rule, s.file, s.line, s.lineStart
+	m.text, m.said, m.rank, m.node, m.time, m.level = l.text, clip(l.said), l.rank, l.node, l.time, l.level
+	m.who, m.progressed, m.ordinary, m.allProgress, m.before = sp, sp.progressed, sp.ordinary, s.advances, s.progress
+	if b := sp.blocks.block; b != nil {
+		m.block = b
+		if rule.Role == rules.Symptom {
+			b.wrapped = true
+		} else {
+			b.explained = true
+		}
+	}
+	if rule.Role != rules.Symptom {
+		s.unsettled = true
+	}
+}
+
+// nameException notes the line that names an exception, as the evidence of its block should no rule explain it.
+func (s *scanner) nameException(sp *speaker, l *line) {
+	b := sp.blocks.block
+	rule, ok := s.c.set.BlockRule(b.kind)
+	if !ok || b.root() != len(b.exceptions)-1 {
+		return
+	}
+	e := b.exceptions[len(b.exceptions)-1]
+	m := &match{implicit: true, captures: map[string]string{"type": e.typ, "message": e.text}}
+	explained, wrapped := b.explained, b.wrapped
+	s.fill(m, rule, l)
+	b.explained, b.wrapped = explained, wrapped
+	b.at = m
+	if len(b.exceptions) == 1 {
+		s.a.matches = append(s.a.matches, m) // stands for the block; which exception it is can still change
+	} else {
+		s.a.replaceBlock(b, m)
+	}
+}
+
+// replaceBlock makes m the implicit match of block b.
+func (a *attempt) replaceBlock(b *block, m *match) {
+	for i := len(a.matches) - 1; i >= 0; i-- {
+		if a.matches[i].implicit && a.matches[i].block == b {
+			m.progressed, m.ordinary, m.allProgress = a.matches[i].progressed, a.matches[i].ordinary, a.matches[i].allProgress
+			a.matches[i] = m
+			return
+		}
+	}
+	a.matches = append(a.matches, m)
+}
+
+func (s *scanner) newBlock(kind string) *block {
+	s.a.blocks++
+	return &block{id: s.a.blocks, kind: kind}
+}
+
+func (s *scanner) speaker(name string) *speaker {
+	sp := s.speakers[name]
+	if sp == nil {
+		if len(s.speakers) >= maxSpeakers {
+			name = ""
+			if sp = s.speakers[name]; sp != nil {
+				return sp
+			}
+		}
+		sp = &speaker{name: name}
+		s.speakers[name] = sp
+	}
+	return sp
+}
+
+// noteProgress notes a line of progress and reports whether the line is one.
+func (s *scanner) noteProgress(sp *speaker, text string) bool {
+	if sp.blocks.phase == frames || sp.blocks.phase == box {
+		return false
+	}
+	adv, ok := progressOf(text)
+	if !ok {
+		return false
+	}
+	sp.progressed++
+	s.advances++
+	s.advance(adv, s.line)
+	s.finished = adv.finish
+	return true
+}
+
+// advance notes how far the job has come.
+func (s *scanner) advance(adv advance, line int64) {
+	s.progress.LastLine = line
+	if adv.step >= 0 && (adv.isStep || s.progress.Step == nil) {
+		step := adv.step
+		s.progress.Step = &step
+	}
+}
+
+func (s *scanner) noteCheckpoint(text string) {
+	if step, ok := checkpointOf(text); ok {
+		s.progress.CheckpointStep = &step
+	}
+}
+
+// findProgress looks for the last line of progress in what stands before the line at hand. before ends with the line
+// before it; the end of the piece before is looked at too.
+func (s *scanner) findProgress(before []byte) {
+	n := s.searchBack(before, 0)
+	if n >= 0 && n < lookBack && len(before) < overlap {
+		s.searchBack(s.tail, n)
+	}
+}
+
+// searchBack reads the lines of b from its end, done lines having been read before, until one is progress. It returns
+// how many lines were read, or -1 where one was found.
+func (s *scanner) searchBack(b []byte, done int) int {
+	for n := done; n < lookBack; n++ {
+		b = bytes.TrimSuffix(b, newline)
+		if len(b) == 0 {
+			return n
+		}
+		i := bytes.LastIndexByte(b, '\n')
+		if adv, ok := progressOf(undress(window(b[i+1:], 0, 0)).text); ok {
+			if line := s.line - int64(n) - 1; line > s.progress.LastLine {
+				s.advance(adv, line)
+				s.finished = adv.finish
+			}
+			return -1
+		}
+		b = b[:i+1]
+	}
+	return lookBack
+}
+
+// finish confirms what was kept for later and hands the matches over to the attempt.
+func (s *scanner) finish() {
+	s.findProgress(nil)
+	for _, m := range s.matches {
+		for _, q := range m.first {
+			s.settle(q)
+			s.a.matches = append(s.a.matches, q)
+		}
+		for _, q := range m.ring() {
+			l := undress(q.raw)
+			found, ok := s.try(q.rule, &l)
+			if !ok {
+				continue
+			}
+			q.captures, q.length, q.raw = found.captures, found.length, nil
+			s.settle(q)
+			s.a.matches = append(s.a.matches, q)
+		}
+	}
+	for _, q := range s.a.matches {
+		if q.implicit && q.file == s.file {
+			s.settle(q)
+		}
+	}
+	s.a.finished = s.a.finished || s.finished
+	if s.progress.LastLine > 0 && (s.a.progress.LastLine == 0 || later(s.progress, s.a.progress)) {
+		s.a.progress = s.progress
+	}
+	for pid, rank := range s.pids {
+		if s.a.ranks == nil {
+			s.a.ranks = map[string]string{}
+		}
+		s.a.ranks[pid] = rank
+	}
+}
+
+// later reports whether p came further than q.
+func later(p, q Progress) bool {
+	if p.Step == nil || q.Step == nil {
+		return p.Step != nil
+	}
+	return *p.Step > *q.Step
+}
+
+// othersGoOn is how many lines of progress by others say that a failure was survived: peers of a dead rank stop within a
+// step or two, and what they had printed before may still come.
+const othersGoOn = 12
+
+// doubtAfter is how many ordinary lines by the same speaker put a failure in doubt.
+const doubtAfter = 4
+
+// settle decides whether a match was survived.
+func (s *scanner) settle(m *match) {
+	own := m.who.progressed - m.progressed
+	others := s.advances - m.allProgress
+	m.survived = own >= 2 || own == 1 && s.finished || others >= othersGoOn || own+others > 0 && s.finished
+	m.doubtful = m.who.ordinary-m.ordinary >= doubtAfter
+}
+
+// clip shortens a line of a log to what a verdict quotes of it.
+func clip(s string) string {
+	const most = 4 << 10
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
