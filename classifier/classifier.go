@@ -41,6 +41,11 @@ func (c *Classifier) Rules() *rules.Set { return c.set }
 // log as received. Logs that no rule knows are no error: their category is no-signature, or none where the exit
 // code is 0. The error is that of reading logs, or ctx's.
 func (c *Classifier) Classify(ctx context.Context, exit Exit, logs iter.Seq2[Log, error]) (Verdict, error) {
+	return c.ClassifyLate(ctx, func() Exit { return exit }, logs)
+}
+
+// ClassifyLate is Classify where the exit may arrive with the logs: it is asked for once, when they have been read.
+func (c *Classifier) ClassifyLate(ctx context.Context, exit func() Exit, logs iter.Seq2[Log, error]) (Verdict, error) {
 	a := &attempt{}
 	for log, err := range logs {
 		if err != nil {
@@ -50,7 +55,8 @@ func (c *Classifier) Classify(ctx context.Context, exit Exit, logs iter.Seq2[Log
 			return Verdict{}, err
 		}
 	}
-	return c.verdict(a, exit, a.resolve(exit)), nil
+	known := exit()
+	return c.verdict(a, known, a.resolve(known)), nil
 }
 
 // One makes the sequence of a single log, as Classify takes it.
