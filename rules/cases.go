@@ -54,7 +54,7 @@ func loadCases(fsys fs.FS, dir string) (Cases, error) {
 	if err != nil {
 		return Cases{}, err
 	}
-	var l caseLoader
+	l := caseLoader{seen: make(map[string]string)}
 	for _, file := range files {
 		if isCaseFile(file) {
 			l.file(fsys, file)
@@ -65,6 +65,7 @@ func loadCases(fsys fs.FS, dir string) (Cases, error) {
 
 type caseLoader struct {
 	cases    Cases
+	seen     map[string]string // where the cases of a rule stand
 	problems problems
 }
 
@@ -78,16 +79,20 @@ func (l *caseLoader) file(fsys fs.FS, file string) {
 		return
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
+		if l.problems.tooMany(file, root.Content[i].Line) {
+			return
+		}
 		l.rule(file, root.Content[i], root.Content[i+1])
 	}
 }
 
 func (l *caseLoader) rule(file string, key, value *yaml.Node) {
 	id := key.Value
-	if first, ok := l.cases.Of(id); ok {
-		l.problems.add(file, key.Line, id, fmt.Errorf("has cases at %s:%d already", first.File, first.Line))
+	if first := l.seen[id]; first != "" {
+		l.problems.add(file, key.Line, id, fmt.Errorf("has cases at %s already", first))
 		return
 	}
+	l.seen[id] = fmt.Sprintf("%s:%d", file, key.Line)
 	m := newMapping(file, value, id, &l.problems, "positive", "negative")
 	rc := RuleCases{Rule: id, File: file, Line: key.Line}
 	for _, n := range m.list("positive") {

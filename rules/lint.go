@@ -105,12 +105,17 @@ func (l *linter) literals(r *Rule) {
 		if distinctive(lit) != "" || holdsDistinctive(lit) {
 			continue
 		}
-		if r.pattern != nil && strings.HasPrefix(r.pattern.source, "^") && strings.HasSuffix(r.pattern.source, "$") {
-			l.add(SeverityWarning, r, "literal %q has only words that any log has: the pattern is tried often", lit)
-			continue
+		severity := SeverityError
+		if len(strings.Fields(lit)) > 2 || r.wholeLine() {
+			severity = SeverityWarning // a phrase, or a message that is all of its line
 		}
-		l.add(SeverityError, r, "literal %q has only words that any log has", lit)
+		l.add(severity, r, "literal %q has only words that any log has", lit)
 	}
+}
+
+// wholeLine tells whether the pattern is anchored at both ends.
+func (r *Rule) wholeLine() bool {
+	return strings.HasPrefix(r.Pattern(), "^") && strings.HasSuffix(r.Pattern(), "$")
 }
 
 // holdsDistinctive tells whether a literal without a word of its own is rare all the same, by its punctuation.
@@ -250,6 +255,11 @@ func hardLines(r *Rule, rc RuleCases) []string {
 	}
 	for _, s := range starts {
 		lines = append(lines, fill("", s), fill("", s+" "), fill(s, "a"), fill(s, "1 "), fill(s, "a1_.-/:=, "))
+	}
+	for i, line := range lines {
+		if !r.Gated(line) {
+			lines[i] = fill(r.literals[0]+" ", line)
+		}
 	}
 	return lines
 }

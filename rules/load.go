@@ -13,8 +13,10 @@ import (
 	"sync"
 )
 
-// maxPackBytes bounds a file of rules or cases.
-const maxPackBytes = 4 << 20
+const (
+	maxPackBytes = 4 << 20 // of a file of rules or cases
+	maxProblems  = 1000    // after so many, the rest of a file is not looked at
+)
 
 // Error is a mistake in a pack or its cases. Errors of Load and LoadCases are joined; errors.As finds the first.
 type Error struct {
@@ -120,6 +122,15 @@ type problems []*Error
 
 func (p *problems) add(file string, line int, rule string, err error) {
 	*p = append(*p, &Error{File: file, Line: line, Rule: rule, Err: err})
+}
+
+// tooMany says so, once for a file, when the rest of it is not worth reading.
+func (p *problems) tooMany(file string, line int) bool {
+	if len(*p) < maxProblems {
+		return false
+	}
+	p.add(file, line, "", errors.New("too many mistakes: from here on the file was not read"))
+	return true
 }
 
 // join orders them by file and line.

@@ -39,6 +39,9 @@ func (l *loader) pack(fsys fs.FS, file string) {
 		return
 	}
 	for _, n := range root.Content {
+		if l.problems.tooMany(file, n.Line) {
+			return
+		}
 		l.rule(file, n)
 	}
 }

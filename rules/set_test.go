@@ -104,6 +104,17 @@ func TestLoadHugeFile(t *testing.T) {
 	}
 }
 
+func TestLoadManyMistakes(t *testing.T) {
+	_, err := Load(fstest.MapFS{"a.yaml": {Data: []byte(strings.Repeat("- {}\n", 800_000))}})
+	if err == nil {
+		t.Fatal("Load took a pack of empty rules")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if n := len(lines); n > maxProblems+20 || !strings.Contains(lines[n-1], "the file was not read") {
+		t.Errorf("Load told %d mistakes, the last %q: want about %d and a word on the rest", n, lines[n-1], maxProblems)
+	}
+}
+
 // A few hundred bytes that would be gigabytes, were aliases followed.
 func TestLoadAliasBomb(t *testing.T) {
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
