@@ -3,7 +3,9 @@ package rules
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -66,4 +68,31 @@ func TestLoadCasesErrors(t *testing.T) {
 			t.Errorf("error (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// The examples of README.md are a pack and its cases.
+func TestReadmeExamples(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(text, -1)
+	if len(blocks) != 2 {
+		t.Fatalf("README.md has %d yaml examples, want a rule and its cases", len(blocks))
+	}
+	packs := fstest.MapFS{"pack.yaml": {Data: blocks[0][1]}, "pack_test.yaml": {Data: blocks[1][1]}}
+	set, err := Load(packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := LoadCases(packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Check(set, cases) {
+		t.Errorf("%v", f)
+	}
+	for _, f := range Lint(set, cases) {
+		t.Errorf("%v", f)
+	}
 }
