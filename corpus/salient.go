@@ -1,0 +1,222 @@
+package corpus
+
+import (
+	"bytes"
+
+	"culprit/classifier"
+)
+
+// Of a log only salient lines are indexed: first the evidence of the verdict with what stands around it, then the last
+// lines, then the first few and the last line of each shape in the log's head and tail, lines of one shape being those
+// that differ in numbers and ids only. A log that repeats itself gives little, whatever its length.
+const (
+	salientBytes    = 32 << 10  // of an attempt with one log
+	salientMore     = 2 << 10   // for each log more
+	salientMost     = 128 << 10 // of an attempt
+	regionBytes     = 256 << 10 // head and tail of a log that are looked through
+	tailLines       = 40
+	linesBefore     = 6 // around evidence
+	linesAfter      = 10
+	perShape        = 3 // first lines of a shape, beside its last
+	maxEvidence     = 24
+	maxIndexedLine  = 1 << 10
+	maxEvidenceLine = 4 << 10
+)
+
+// textLine is a line of a log as a reader sees it.
+type textLine struct {
+	file string
+	line int64
+	text []byte
+}
+
+// picker collects salient lines within a budget of bytes.
+type picker struct {
+	budget int
+	lines  []textLine
+	taken  map[lineKey]struct{}
+	shapes map[uint64]int
+}
+
+type lineKey struct {
+	file string
+	line int64
+}
+
+// salient returns the salient lines of an attempt's logs, the most important first. Logs whose files are missing or
+// damaged are left out and said in the error; the lines of the others are right.
+func (c *Corpus) salient(a *Attempt) ([]textLine, error) {
+	if len(a.Logs) == 0 {
+		return nil, nil
+	}
+	p := &picker{
+		budget: min(salientBytes+salientMore*(len(a.Logs)-1), salientMost),
+		taken:  map[lineKey]struct{}{}, shapes: map[uint64]int{},
+	}
+	share := p.budget / len(a.Logs)
+	var failed error
+	var logs []*logRegions
+	for _, f := range a.Logs {
+		l, err := c.openRegions(f, evidenceOf(&a.Verdict, f.Name, len(a.Logs) == 1))
+		if err != nil {
+			failed = err
+			continue
+		}
+		logs = append(logs, l)
+	}
+	for _, l := range logs {
+		p.takeAll(l.evidence, len(l.evidence))
+	}
+	for _, l := range logs {
+		p.within(share/4, func() { p.takeBack(l.tail, tailLines) })
+	}
+	for _, l := range logs {
+		p.within(share/2, func() { p.takeShapes(l.head) })
+	}
+	for _, l := range logs {
+		p.within(share, func() { p.takeBack(l.tail, len(l.tail)) })
+	}
+	return p.lines, failed
+}
+
+// evidenceOf returns the lines of a log that the verdict names, the root cause's first.
+func evidenceOf(v *classifier.Verdict, file string, only bool) []int64 {
+	var lines []int64
+	take := func(e *classifier.Evidence) {
+		if (e.File == file || only) && e.Line > 0 && len(lines) < maxEvidence {
+			lines = append(lines, e.Line)
+		}
+	}
+	if v.Root != nil {
+		take(v.Root)
+	}
+	for i := range v.Others {
+		take(&v.Others[i])
+	}
+	for i := range v.Cascade {
+		take(&v.Cascade[i])
+	}
+	return lines
+}
+
+// within runs f with at most n bytes of the budget.
+func (p *picker) within(n int, f func()) {
+	rest := p.budget - min(n, p.budget)
+	p.budget -= rest
+	f()
+	p.budget += rest
+}
+
+// take takes a line unless it is taken already, its shape has been taken often enough, or the budget is spent.
+func (p *picker) take(l textLine, often int) {
+	key := lineKey{l.file, l.line}
+	if _, taken := p.taken[key]; taken || len(l.text) == 0 || len(l.text) >= p.budget {
+		return
+	}
+	s := shape(l.text)
+	if p.shapes[s] >= often {
+		return
+	}
+	p.shapes[s]++
+	p.taken[key] = struct{}{}
+	p.budget -= len(l.text) + 1
+	p.lines = append(p.lines, l)
+}
+
+func (p *picker) takeAll(lines []textLine, often int) {
+	for _, l := range lines {
+		p.take(l, often)
+	}
+}
+
+func (p *picker) takeShapes(lines []textLine) { p.takeAll(lines, perShape) }
+
+// takeBack takes the last n lines, from the end.
+func (p *picker) takeBack(lines []textLine, n int) {
+	for i := len(lines) - 1; i >= max(0, len(lines)-n); i-- {
+		p.take(lines[i], perShape+1)
+	}
+}
+
+// logRegions are the lines of a log that can be salient. Head and tail overlap in a short log.
+type logRegions struct {
+	evidence, head, tail []textLine
+}
+
+// openRegions reads from a log what salient lines are taken from: the frames of its head and tail, and those that the
+// evidence is in.
+func (c *Corpus) openRegions(f LogFile, evidence []int64) (*logRegions, error) {
+	r, err := c.openDigest(f.Digest)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	l := &logRegions{}
+	for i, line := range evidence {
+		if err := l.readAround(r, f.Name, line, i == 0); err != nil {
+			return nil, err
+		}
+	}
+	head, err := r.readAt(nil, 0, regionBytes)
+	if err != nil {
+		return nil, err
+	}
+	l.head = splitLines(f.Name, 1, head)
+	l.tail = l.head
+	if r.size() > regionBytes {
+		l.tail, err = readTail(r, f.Name)
+	}
+	return l, err
+}
+
+// readAround reads the lines around evidence. The evidence comes first: it must not fall to the budget.
+func (l *logRegions) readAround(r *logReader, file string, line int64, root bool) error {
+	from := max(1, line-linesBefore)
+	list, err := r.lines(from, line+linesAfter)
+	if err != nil {
+		return err
+	}
+	for i, text := range list {
+		limit := maxIndexedLine
+		if from+int64(i) == line {
+			limit = maxEvidenceLine
+		}
+		t := textLine{file, from + int64(i), indexed([]byte(text), limit)}
+		if t.line == line && root {
+			l.evidence = append([]textLine{t}, l.evidence...)
+		} else {
+			l.evidence = append(l.evidence, t)
+		}
+	}
+	return nil
+}
+
+// readTail reads the last lines of a log, from the first that begins in its last regionBytes on.
+func readTail(r *logReader, file string) ([]textLine, error) {
+	tail, err := r.readAt(nil, r.size()-regionBytes, regionBytes)
+	if err != nil {
+		return nil, err
+	}
+	first := r.newlines() - int64(bytes.Count(tail, newline)) + 1
+	if cut := bytes.IndexByte(tail, '\n'); cut >= 0 && cut < len(tail)-1 {
+		return splitLines(file, first+1, tail[cut+1:]), nil
+	}
+	return splitLines(file, first, tail), nil // the end of one very long line
+}
+
+// splitLines returns the lines of a text that begins with line number first. It changes the text.
+func splitLines(file string, first int64, text []byte) []textLine {
+	lines := make([]textLine, 0, bytes.Count(text, newline)+1)
+	for n := first; len(text) > 0; n++ {
+		line, rest, _ := bytes.Cut(text, newline)
+		lines = append(lines, textLine{file, n, indexed(line, maxIndexedLine)})
+		text = rest
+	}
+	return lines
+}
+
+// indexed returns what is indexed of a line.
+func indexed(line []byte, limit int) []byte {
+	line = plain(line)
+	return line[:min(len(line), limit)]
+}
