@@ -1,9 +1,12 @@
 package rules
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
+	"unicode/utf8"
 )
 
 // Whatever a pack holds, it loads or is refused; what has loaded holds to its word on a line.
@@ -48,19 +51,26 @@ func checkMatch(t *testing.T, r *Rule, line string) {
 	}
 }
 
-// Literals derived from a pattern stand in each line that it matches.
-func FuzzDerive(f *testing.F) {
-	f.Add(`(?:abcd|abce)+f|[^x]*ghij{2,3}k?`, false, uint64(1))
-	f.Add(`a(?:b|c(?:d|e)?)+fghi(?=j)`, true, uint64(2))
-	f.Add(`(?<a>kiosk)\k<a>(?!x)|(?>sass)+?y`, true, uint64(3))
-	f.Add(`(?(a)bcde|fghi)jklm`, false, uint64(4))
-	f.Fuzz(func(t *testing.T, source string, ignoreCase bool, seed uint64) {
+// Literals derived from a pattern, and those proved to be implied, stand in each line that it matches.
+func FuzzProof(f *testing.F) {
+	f.Add(`(?:abcd|abce)+f|[^x]*ghij{2,3}k?`, false, "abcd|ghij", uint64(1))
+	f.Add(`a(?:b|c(?:d|e)?)+fghi(?=j)`, true, "fghi", uint64(2))
+	f.Add(`(?<a>kiosk)\k<a>(?!x)|(?>sass)+?y`, true, "kiosk|ass", uint64(3))
+	f.Add(`(?(a)bcde|fghi)jklm?`, false, "jkl", uint64(4))
+	f.Add(`aabaab(?:a|b)*c\W+`, false, "abaaba|aabaabc|aababc", uint64(5))
+	f.Fuzz(func(t *testing.T, source string, ignoreCase bool, literals string, seed uint64) {
 		p, err := compile(source, ignoreCase)
-		if err != nil {
+		if err != nil || strings.ContainsRune(literals, utf8.RuneError) {
 			return
 		}
-		if literals, err := deriveLiterals(p); err == nil {
-			checkImplied(t, p, 20, seed, literals)
+		if ignoreCase {
+			literals = lowerASCII(literals)
+		}
+		if set := strings.Split(literals, "|"); !slices.Contains(set, "") && proveLiterals(p, set) == nil {
+			checkImplied(t, p, 10, seed, set)
+		}
+		if set, err := deriveLiterals(p); err == nil {
+			checkImplied(t, p, 10, seed, set)
 		}
 	})
 }

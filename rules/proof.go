@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -49,28 +50,32 @@ func (e *unprovedError) Error() string {
 	return fmt.Sprintf("the %d literals are not implied: the pattern also matches without one of them (%q)", len(e.literals), e.witness)
 }
 
-// automaton is an Aho-Corasick automaton over runes. State 0 is the root.
+// automaton is an Aho-Corasick automaton over classes of characters: each character of the literals is a class of its
+// own, all others together are class 0, which leads back to the root. State 0 is the root.
 type automaton struct {
-	next   []map[rune]int // with the transitions of the fail states worked in, but those to the root
-	accept []bool         // a literal ends here
-	runes  []rune         // all runes of the literals
+	runes  []rune // by class; the first stands for nothing
+	class  map[rune]int
+	next   [][]int // by state and class
+	accept []bool  // by state: a literal ends here
 }
 
 func newAutomaton(literals []string) *automaton {
-	a := &automaton{next: []map[rune]int{{}}, accept: []bool{false}}
+	a := &automaton{runes: []rune{utf8.RuneError}, class: make(map[rune]int)}
+	for _, r := range strings.Join(literals, "") {
+		if a.class[r] == 0 {
+			a.class[r] = len(a.runes)
+			a.runes = append(a.runes, r)
+		}
+	}
+	a.state()
 	for _, lit := range literals {
 		state := 0
 		for _, r := range lit {
-			to, ok := a.next[state][r]
-			if !ok {
-				to = len(a.next)
-				a.next, a.accept = append(a.next, map[rune]int{}), append(a.accept, false)
-				a.next[state][r] = to
+			c := a.class[r]
+			if a.next[state][c] == 0 {
+				a.next[state][c] = a.state()
 			}
-			state = to
-			if !slices.Contains(a.runes, r) {
-				a.runes = append(a.runes, r)
-			}
+			state = a.next[state][c]
 		}
 		a.accept[state] = true
 	}
@@ -78,23 +83,30 @@ func newAutomaton(literals []string) *automaton {
 	return a
 }
 
-// link works the fail transitions into next, breadth first.
+func (a *automaton) state() int {
+	a.next = append(a.next, make([]int, len(a.runes)))
+	a.accept = append(a.accept, false)
+	return len(a.next) - 1
+}
+
+// link works the transitions of each state's longest proper suffix into its own, breadth first.
 func (a *automaton) link() {
-	fail := make([]int, len(a.next))
+	suffix := make([]int, len(a.next))
 	queue := []int{0}
 	for len(queue) > 0 {
 		state := queue[0]
 		queue = queue[1:]
-		for r, to := range a.next[state] {
-			if state != 0 {
-				fail[to] = a.next[fail[state]][r]
-			}
-			queue = append(queue, to)
-		}
-		a.accept[state] = a.accept[state] || a.accept[fail[state]]
-		for r, to := range a.next[fail[state]] {
-			if _, ok := a.next[state][r]; !ok {
-				a.next[state][r] = to
+		a.accept[state] = a.accept[state] || a.accept[suffix[state]]
+		for c, to := range a.next[state] {
+			fallback := a.next[suffix[state]][c]
+			switch {
+			case to == 0:
+				a.next[state][c] = fallback
+			default:
+				if state != 0 {
+					suffix[to] = fallback
+				}
+				queue = append(queue, to)
 			}
 		}
 	}
@@ -189,7 +201,7 @@ func (pr *proof) walk(n *syntax.RegexNode, from paths) paths {
 		return pr.repeat(from, m, most, func(p paths) paths { return pr.step(p, runes) })
 	}
 	// A back-reference, a condition or something that this code does not know: any text at all.
-	return pr.repeat(from, 0, math.MaxInt32, func(p paths) paths { return pr.step(p, append([]rune{'?'}, pr.automaton.runes...)) })
+	return pr.repeat(from, 0, math.MaxInt32, func(p paths) paths { return pr.step(p, pr.automaton.runes) })
 }
 
 func (p paths) merge(q paths) {
@@ -237,15 +249,20 @@ func (p paths) sameStates(q paths) bool {
 // step moves on by one of the runes. Completed literals are dropped.
 func (pr *proof) step(from paths, runes []rune) paths {
 	pr.budget--
+	classes := make([]int, len(runes))
+	for i, r := range runes {
+		classes[i] = pr.automaton.class[r]
+	}
 	to := make(paths, len(from))
 	for state, q := range from {
 		if q == nil {
 			continue
 		}
-		for _, r := range runes {
-			next := pr.automaton.next[state][r] // 0, the root, for all others
-			if !pr.automaton.accept[next] {
-				to.add(next, q.then(r))
+		row := pr.automaton.next[state]
+		for i, r := range runes {
+			next := row[classes[i]]
+			if old := to[next]; !pr.automaton.accept[next] && (old == nil || q.length+1 < old.length) {
+				to[next] = q.then(r)
 			}
 		}
 	}
@@ -262,7 +279,7 @@ func (pr *proof) folded(r rune) rune {
 // runes stands for the characters that a node accepts: those of the literals, and one for all others.
 func (pr *proof) runes(n *syntax.RegexNode) []rune {
 	var runes []rune
-	for _, r := range pr.automaton.runes {
+	for _, r := range pr.automaton.runes[1:] {
 		if accepts(n, r) || pr.fold && accepts(n, unicode.ToUpper(r)) {
 			runes = append(runes, r)
 		}
@@ -277,12 +294,12 @@ func (pr *proof) runes(n *syntax.RegexNode) []rune {
 func (pr *proof) other(n *syntax.RegexNode) (rune, bool) {
 	for i := range 128 {
 		c := rune(i+'0') & 127 // digits and letters first, then control characters
-		if accepts(n, c) && !slices.Contains(pr.automaton.runes, pr.folded(c)) {
+		if accepts(n, c) && pr.automaton.class[pr.folded(c)] == 0 {
 			return c, true
 		}
 	}
 	if n.IsOneFamily() {
-		return n.Ch, !slices.Contains(pr.automaton.runes, n.Ch) && n.Ch >= utf8.RuneSelf
+		return n.Ch, n.Ch >= utf8.RuneSelf && pr.automaton.class[n.Ch] == 0
 	}
 	if n.IsSetFamily() && asciiOnly(n.Set, pr.fold) {
 		return 0, false
