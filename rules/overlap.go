@@ -6,78 +6,85 @@ import (
 	"strings"
 )
 
-// overlap is a positive line of one rule that another rule, with another verdict, matches too.
+// overlap is a positive line of one rule that another rule, with another verdict, would take from it.
 type overlap struct {
-	rule, other       *Rule
-	line              Case
-	length, otherSize int // of the two matches, in bytes
+	other         *Rule
+	line          Case
+	length, taken int // of the rule's own match and the other's, in bytes
 }
 
-// lost tells whether the other rule wins the line: a cause or a fact over a symptom, else the longer match.
-func (o overlap) lost() bool {
-	if a, b := o.rule.Role == Symptom, o.other.Role == Symptom; a != b {
-		return a
-	}
-	return o.otherSize > o.length
-}
-
-// overlaps reports rules that disagree about a line. A generic rule gives way, so only exact ones can disagree.
+// overlaps reports rules that lose lines of their own to rules of another verdict. A rule that matches more of the line
+// than a more general one does not: it was written for that. Generic rules are there to give way.
 func (l *linter) overlaps() {
 	for _, r := range l.set.Rules() {
 		if r.Generic || r.Block != "" {
 			continue
 		}
 		positive := l.cases[r.ID].Positive
-		byOther := make(map[*Rule][]overlap)
+		lost := 0
+		byOther := make(map[*Rule]overlap)
 		var others []*Rule
 		for _, c := range positive {
-			for _, o := range l.overlapsOf(r, c) {
-				if byOther[o.other] == nil {
+			found := l.taken(r, c)
+			lost += min(len(found), 1)
+			for _, o := range found {
+				if _, ok := byOther[o.other]; !ok {
+					byOther[o.other] = o
 					others = append(others, o.other)
 				}
-				byOther[o.other] = append(byOther[o.other], o)
 			}
 		}
 		for _, other := range others {
-			l.overlapping(r, byOther[other], len(positive))
+			l.overlapping(r, byOther[other], lost == len(positive))
 		}
 	}
 }
 
-func (l *linter) overlapping(r *Rule, found []overlap, positive int) {
-	o := found[0]
-	if i := slices.IndexFunc(found, overlap.lost); i >= 0 {
-		o = found[i]
-	}
+func (l *linter) overlapping(r *Rule, o overlap, all bool) {
 	verdicts := fmt.Sprintf("(%s) by %s (%s) at %s:%d", verdictOf(r), o.other.ID, verdictOf(o.other), o.other.File, o.other.Line)
-	if len(found) == positive && !slices.ContainsFunc(found, func(o overlap) bool { return !o.lost() }) {
+	if all {
 		l.add(SeverityError, r, "shadowed: each positive line is taken from this rule %s", verdicts)
 		return
 	}
-	outcome := "and would be kept"
-	if o.lost() {
-		outcome = "and taken"
-	}
 	l.findings = append(l.findings, Finding{SeverityWarning, o.line.File, o.line.Line, r.ID,
-		fmt.Sprintf("overlap: this line is matched %s, %s: %d bytes against %d", verdicts, outcome, o.otherSize, o.length)})
+		fmt.Sprintf("overlap: this line is taken from its rule %s, which matches %d bytes of it against %d", verdicts, o.taken, o.length)})
 }
 
-// overlapsOf finds the exact rules that match a line of r and would give another verdict.
-func (l *linter) overlapsOf(r *Rule, c Case) []overlap {
+// taken finds the rules that match a line of r, are preferred to r and would give another verdict.
+func (l *linter) taken(r *Rule, c Case) []overlap {
 	m, ok, err := r.Match(c.Text)
 	if !ok || err != nil {
 		return nil // Check tells
 	}
 	var found []overlap
+	before := true // other stands before r in load order
 	for _, other := range l.set.candidates(c.Text) {
-		if other == r || other.Generic || verdictOf(other) == verdictOf(r) {
+		if other == r {
+			before = false
 			continue
 		}
-		if n, ok, err := other.Match(c.Text); ok && err == nil {
-			found = append(found, overlap{r, other, c, m.End - m.Start, n.End - n.Start})
+		if verdictOf(other) == verdictOf(r) {
+			continue
+		}
+		n, ok, err := other.Match(c.Text)
+		if ok && err == nil && preferred(other, n, r, m, before) {
+			found = append(found, overlap{other, c, m.End - m.Start, n.End - n.Start})
 		}
 	}
 	return found
+}
+
+// preferred tells whether the classifier takes a's match of a line over b's: a fact first, an exact rule before a generic
+// one, then the longer match, then the rule that was loaded first.
+func preferred(a *Rule, am Match, b *Rule, bm Match, before bool) bool {
+	if fact := a.Role == Fact; fact != (b.Role == Fact) {
+		return fact
+	}
+	if a.Generic != b.Generic {
+		return b.Generic
+	}
+	al, bl := am.End-am.Start, bm.End-bm.Start
+	return al > bl || al == bl && before
 }
 
 // verdictOf is what a rule says of a failure, in words to compare.
