@@ -93,7 +93,7 @@ Every flag can be set by an environment variable: CULPRIT_LISTEN for --listen.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(classifyCommand(), evalCommand(), rulesCommand(), versionCommand())
+	root.AddCommand(classifyCommand(), evalCommand(), rulesCommand(), versionCommand(), serveCommand(), reportCommand(), reindexCommand(), healthcheckCommand())
 	return root
 }
 
