@@ -91,14 +91,9 @@ func (d *derivation) text(s string) required {
 
 // character is a small set written out, so that what the parser factored out of an alternation joins again.
 func (d *derivation) character(n *syntax.RegexNode) required {
-	if n.IsOneFamily() {
-		return d.text(string(n.Ch))
-	}
-	if !n.IsSetFamily() || n.Set.IsNegated() {
-		return anyText
-	}
+	chars, _ := finite(n)
 	var exact []string
-	for _, r := range n.Set.GetSetChars(12) {
+	for _, r := range chars[:min(len(chars), 13)] {
 		if d.fold && (r == kelvin || r == longS) { // see Rule.Match
 			continue
 		}
@@ -106,7 +101,7 @@ func (d *derivation) character(n *syntax.RegexNode) required {
 	}
 	slices.Sort(exact)
 	exact = slices.Compact(exact)
-	if len(exact) == 0 || len(exact) > 6 {
+	if len(exact) == 0 || len(chars) > 12 || len(exact) > 6 {
 		return anyText
 	}
 	return required{exact: exact}

@@ -68,8 +68,11 @@ func (p *pattern) tree() (*syntax.RegexTree, error) {
 // error is a match that took too long or too much memory.
 func (p *pattern) match(line string) (Match, bool, error) {
 	found, err := p.re.FindStringMatch(line)
-	if err != nil {
-		return Match{}, false, fmt.Errorf("%w: %w", ErrMatchLimit, err)
+	if errors.Is(err, regexp2.ErrBacktrackingStackLimit) {
+		return Match{}, false, fmt.Errorf("%w: too deep a search", ErrMatchLimit)
+	}
+	if err != nil { // its text would quote the line
+		return Match{}, false, fmt.Errorf("%w: more than %v", ErrMatchLimit, matchTimeout)
 	}
 	if found == nil {
 		return Match{}, false, nil

@@ -298,28 +298,28 @@ func (pr *proof) other(n *syntax.RegexNode) (rune, bool) {
 			return c, true
 		}
 	}
-	if n.IsOneFamily() {
-		return n.Ch, n.Ch >= utf8.RuneSelf && pr.automaton.class[n.Ch] == 0
-	}
-	if n.IsSetFamily() && asciiOnly(n.Set, pr.fold) {
+	if chars, ok := finite(n); ok {
+		for _, c := range chars {
+			// Match asks for a literal, so the two letters that the engine folds to k and s cannot lead past the gate.
+			if c >= utf8.RuneSelf && pr.automaton.class[c] == 0 && !(pr.fold && (c == kelvin || c == longS)) {
+				return c, true
+			}
+		}
 		return 0, false
 	}
 	return utf8.RuneError, true // no literal has it
 }
 
-// asciiOnly tells whether a set has no characters beyond ASCII. With fold, the two that fold to k and s do not count:
-// Match asks for a literal, which has none of them.
-func asciiOnly(set *syntax.CharSet, fold bool) bool {
-	if a := set.Analyze(); a.OnlyRanges && a.ContainsOnlyAscii {
-		return true
+// finite lists the characters that a node accepts, where they are few.
+func finite(n *syntax.RegexNode) ([]rune, bool) {
+	if n.IsOneFamily() {
+		return []rune{n.Ch}, true
 	}
-	if !fold {
-		return false
+	if !n.IsSetFamily() || n.Set.IsNegated() {
+		return nil, false
 	}
-	runes := set.GetSetChars(128)
-	return runes != nil && !set.IsNegated() && !slices.ContainsFunc(runes, func(r rune) bool {
-		return r >= utf8.RuneSelf && r != kelvin && r != longS
-	})
+	chars := n.Set.GetSetChars(128)
+	return chars, chars != nil
 }
 
 // The two letters beyond ASCII that the engine takes for k and s where case does not count.
