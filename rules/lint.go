@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Severity is how bad a finding of the linter is.
@@ -100,14 +99,17 @@ func (l *linter) hasCases(r *Rule) {
 	}
 }
 
+// literals finds those that are a generic word, alone or with another: they open the gate too often, and are no
+// signature where there is no pattern. A phrase of three words is one.
 func (l *linter) literals(r *Rule) {
 	for _, lit := range r.literals {
-		if distinctive(lit) != "" || holdsDistinctive(lit) {
+		words := len(strings.Fields(lit))
+		if words > 2 || distinctive(lit) != "" || strings.ContainsAny(lit, "`<>=|*{}$@#/\\") {
 			continue
 		}
 		severity := SeverityError
-		if len(strings.Fields(lit)) > 2 || r.wholeLine() {
-			severity = SeverityWarning // a phrase, or a message that is all of its line
+		if r.wholeLine() || words == 2 && r.pattern != nil {
+			severity = SeverityWarning
 		}
 		l.add(severity, r, "literal %q has only words that any log has", lit)
 	}
@@ -116,17 +118,6 @@ func (l *linter) literals(r *Rule) {
 // wholeLine tells whether the pattern is anchored at both ends.
 func (r *Rule) wholeLine() bool {
 	return strings.HasPrefix(r.Pattern(), "^") && strings.HasSuffix(r.Pattern(), "$")
-}
-
-// holdsDistinctive tells whether a literal without a word of its own is rare all the same, by its punctuation.
-func holdsDistinctive(lit string) bool {
-	rest := strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf && isLetter(byte(r)) || r == ' ' {
-			return -1
-		}
-		return r
-	}, lit)
-	return len(rest) >= minLiteral
 }
 
 var (
