@@ -29,7 +29,10 @@ type queryTerm struct {
 // searchFields are the fields that a query can name, as they stand in the index too.
 var searchFields = []string{"category", "fault", "retry", "user", "vc", "node", "job", "rule", "fingerprint", "cluster", "gpu_type"}
 
-const maxTerms = 100
+const (
+	maxTerms = 100
+	maxQuery = 4096 // bytes
+)
 
 // parseQuery parses what a person typed:
 //
@@ -45,7 +48,10 @@ const maxTerms = 100
 func parseQuery(text string) (searchQuery, error) {
 	p := &queryParser{text: text}
 	var q searchQuery
-	if !utf8.ValidString(text) {
+	switch {
+	case len(text) > maxQuery:
+		return q, invalid("q", "more than %d bytes", maxQuery)
+	case !utf8.ValidString(text):
 		return q, invalid("q", "is not UTF-8")
 	}
 	or := false

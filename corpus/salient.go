@@ -17,7 +17,8 @@ const (
 	tailLines       = 40
 	linesBefore     = 6 // around evidence
 	linesAfter      = 10
-	perShape        = 3 // first lines of a shape, beside its last
+	firstOfShape    = 3
+	lastOfShape     = 2
 	maxEvidence     = 24
 	maxIndexedLine  = 1 << 10
 	maxEvidenceLine = 4 << 10
@@ -35,7 +36,8 @@ type picker struct {
 	budget int
 	lines  []textLine
 	taken  map[lineKey]struct{}
-	shapes map[uint64]int
+	first  map[uint64]int // lines of a shape taken from the front
+	last   map[uint64]int // and from the back
 }
 
 type lineKey struct {
@@ -51,7 +53,7 @@ func (c *Corpus) salient(a *Attempt) ([]textLine, error) {
 	}
 	p := &picker{
 		budget: min(salientBytes+salientMore*(len(a.Logs)-1), salientMost),
-		taken:  map[lineKey]struct{}{}, shapes: map[uint64]int{},
+		taken:  map[lineKey]struct{}{}, first: map[uint64]int{}, last: map[uint64]int{},
 	}
 	share := p.budget / len(a.Logs)
 	var failed error
@@ -65,7 +67,9 @@ func (c *Corpus) salient(a *Attempt) ([]textLine, error) {
 		logs = append(logs, l)
 	}
 	for _, l := range logs {
-		p.takeAll(l.evidence, len(l.evidence))
+		for _, line := range l.evidence {
+			p.take(line)
+		}
 	}
 	for _, l := range logs {
 		p.within(share/4, func() { p.takeBack(l.tail, tailLines) })
@@ -107,34 +111,34 @@ func (p *picker) within(n int, f func()) {
 	p.budget += rest
 }
 
-// take takes a line unless it is taken already, its shape has been taken often enough, or the budget is spent.
-func (p *picker) take(l textLine, often int) {
+// take takes a line unless it is taken already or the budget is spent.
+func (p *picker) take(l textLine) {
 	key := lineKey{l.file, l.line}
 	if _, taken := p.taken[key]; taken || len(l.text) == 0 || len(l.text) >= p.budget {
 		return
 	}
-	s := shape(l.text)
-	if p.shapes[s] >= often {
-		return
-	}
-	p.shapes[s]++
 	p.taken[key] = struct{}{}
 	p.budget -= len(l.text) + 1
 	p.lines = append(p.lines, l)
 }
 
-func (p *picker) takeAll(lines []textLine, often int) {
+// takeShapes takes the first lines of each shape.
+func (p *picker) takeShapes(lines []textLine) {
 	for _, l := range lines {
-		p.take(l, often)
+		if s := shape(l.text); p.first[s] < firstOfShape {
+			p.first[s]++
+			p.take(l)
+		}
 	}
 }
 
-func (p *picker) takeShapes(lines []textLine) { p.takeAll(lines, perShape) }
-
-// takeBack takes the last n lines, from the end.
+// takeBack takes the last lines of each shape in the last n lines, from the end.
 func (p *picker) takeBack(lines []textLine, n int) {
 	for i := len(lines) - 1; i >= max(0, len(lines)-n); i-- {
-		p.take(lines[i], perShape+1)
+		if s := shape(lines[i].text); p.last[s] < lastOfShape {
+			p.last[s]++
+			p.take(lines[i])
+		}
 	}
 }
 

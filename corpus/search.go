@@ -39,10 +39,7 @@ func (c *Corpus) Search(ctx context.Context, text string, limit int, cursor stri
 		return Hits{}, fmt.Errorf("searching: %w", err)
 	}
 	hits := Hits{Hits: []Hit{}, Total: total}
-	if len(places) > o.limit {
-		places = places[:o.limit]
-		hits.Next = o.cursor(places[len(places)-1])
-	}
+	hits.Next, places = o.cut(places)
 	if hits.Unindexed, err = c.unindexed(ctx); err != nil {
 		return Hits{}, err
 	}
@@ -61,9 +58,20 @@ const (
 	maxHits     = 200
 )
 
-func newSearchOrder(q *searchQuery, limit int, cursor string) (*order, error) {
-	o := &order{name: "newest", sign: -1, limit: limit}
-	if q.best {
+// searchOrder is how hits are sorted and which part of them is wanted. The newest first go on after an attempt, so that
+// pages stay in step; the best first go on after a number of hits, since every new attempt changes all scores a little.
+type searchOrder struct {
+	best  bool
+	limit int
+	skip  int
+	order // of what is collected
+}
+
+const maxSkip = 10_000
+
+func newSearchOrder(q *searchQuery, limit int, cursor string) (*searchOrder, error) {
+	o := &searchOrder{best: q.best, limit: limit, order: order{name: "newest"}}
+	if o.best {
 		o.name = "best"
 	}
 	switch {
@@ -74,12 +82,31 @@ func newSearchOrder(q *searchQuery, limit int, cursor string) (*order, error) {
 	}
 	if cursor != "" {
 		var at place
-		if !readCursor(cursor, o.name, &at.key, &at.id) {
+		if !readCursor(cursor, o.name, &at.key, &at.id) || o.best && (at.key < 0 || at.key > maxSkip) {
 			return nil, invalid("cursor", "%q is none of this search", cursor)
 		}
-		o.after = &at
+		if o.best {
+			o.skip = int(at.key)
+		} else {
+			o.after = &at
+		}
 	}
+	o.order.limit = o.limit + o.skip
 	return o, nil
+}
+
+// cut returns the page that was wanted of what was collected, and the cursor of the next.
+func (o *searchOrder) cut(places []place) (next string, page []place) {
+	places = places[min(o.skip, len(places)):]
+	switch {
+	case len(places) <= o.limit:
+		return "", places
+	case o.best:
+		next = o.cursor(place{key: int64(o.skip + o.limit)})
+	default:
+		next = o.cursor(places[o.limit-1])
+	}
+	return next, places[:o.limit]
 }
 
 // bleve returns the query in bleve's terms.
@@ -134,7 +161,7 @@ func termQuery(term, field string) query.Query {
 
 // search returns the first places after the cursor, one more than the limit where there are as many, and the number of
 // hits in all.
-func (x *index) search(ctx context.Context, q query.Query, o *order) (first []place, total int64, err error) {
+func (x *index) search(ctx context.Context, q query.Query, o *searchOrder) (first []place, total int64, err error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.bleve == nil {
@@ -151,7 +178,7 @@ func (x *index) search(ctx context.Context, q query.Query, o *order) (first []pl
 	}
 	defer reader.Close()
 	options := search.SearcherOptions{Score: "none"}
-	if o.name == "best" {
+	if o.best {
 		options.Score = ""
 	}
 	searcher, err := q.Searcher(ctx, reader, bleve.NewIndexMapping(), options)
@@ -163,7 +190,7 @@ func (x *index) search(ctx context.Context, q query.Query, o *order) (first []pl
 }
 
 // collect goes through all that a searcher finds and keeps the best places.
-func collect(ctx context.Context, searcher search.Searcher, reader bleveindex.IndexReader, o *order) ([]place, int64, error) {
+func collect(ctx context.Context, searcher search.Searcher, reader bleveindex.IndexReader, o *searchOrder) ([]place, int64, error) {
 	sc := &search.SearchContext{DocumentMatchPool: search.NewDocumentMatchPool(searcher.DocumentMatchPoolSize()+1, 0), IndexReader: reader}
 	values, err := reader.DocValueReader([]string{idField})
 	if err != nil {
@@ -189,14 +216,14 @@ func collect(ctx context.Context, searcher search.Searcher, reader bleveindex.In
 		if err != nil {
 			return nil, 0, err
 		}
-		best.offer(o, place{scoreKey(o, match.Score), -id})
+		best.offer(&o.order, place{scoreKey(o, match.Score), -id})
 		sc.DocumentMatchPool.Put(match)
 	}
 }
 
 // scoreKey is what hits are sorted by before their ids: nothing, or the score, the best of which comes first.
-func scoreKey(o *order, score float64) int64 {
-	if o.name != "best" {
+func scoreKey(o *searchOrder, score float64) int64 {
+	if !o.best {
 		return 0
 	}
 	return -int64(math.Round(score * 1e9))

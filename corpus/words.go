@@ -84,6 +84,12 @@ func alnum(line []byte, i int, visit func(word)) int {
 		n++
 	}
 	run := line[i : i+n]
+	if i+n < len(line) && line[i+n] >= utf8.RuneSelf && !bytes.ContainsFunc(run, unicode.IsDigit) {
+		if more := letters(line[i:]); more > n { // a word with letters of its language
+			visit(word{strings.ToLower(string(line[i : i+more])), i, i + more})
+			return more
+		}
+	}
 	if isNumber(run) {
 		return number(line, i, n, visit)
 	}
