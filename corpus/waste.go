@@ -116,7 +116,7 @@ func (f *facts) groupByNode(g *groups) {
 		}
 		n, left := int64(len(list)), m.share
 		for i, node := range list {
-			share := left / (n - int64(i)) // so that the parts add up to the whole
+			share := (left + n - int64(i) - 1) / (n - int64(i)) // so that the parts add up to the whole
 			left -= share
 			members, of = append(members, member{m.fact, share}), append(of, node)
 		}
