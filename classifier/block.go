@@ -302,6 +302,9 @@ func looksRaised(name string) bool {
 	return strings.Contains(name, "Error") || strings.Contains(name, "Exception")
 }
 
+// carries reports whether the last exception only carries one of another process here.
+func (b *block) carries() bool { return b.exceptions[len(b.exceptions)-1].worker }
+
 // root is the exception of the chain that says what happened, as an index, or -1. A direct cause outranks what follows
 // from it; a traceback that came from another process outranks the wrapper that carried it; of exceptions that were
 // raised while another was handled, the last is what killed.

@@ -18,14 +18,14 @@ type Log struct {
 type Classifier struct {
 	set    *rules.Set
 	filter *filter
-	gates  int // how many of the filter's literals are the rules'; the others are what the reader watches for
+	gates  int // how many of the filter's literals are the rules'; "checkpoint" follows, then what opens a block
 }
 
 // New prepares a classifier for a set of rules.
 func New(set *rules.Set) *Classifier {
 	gates := append([]rules.Gate{}, set.Gates()...)
 	n := len(gates)
-	gates = append(gates, rules.Gate{Literal: "checkpoint", Fold: true}) // watchCheckpoint
+	gates = append(gates, rules.Gate{Literal: "checkpoint", Fold: true})
 	for _, text := range blockOpeners {
 		gates = append(gates, rules.Gate{Literal: text})
 	}

@@ -17,7 +17,7 @@ func fingerprint(rule, text string) string {
 // status, an errno, the number of an Xid, an exit code.
 func mask(text string) string {
 	var b strings.Builder
-	text = clip(text)
+	text = text[:min(len(text), mostQuoted)]
 	for i := 0; i < len(text); {
 		j := i
 		for j < len(text) && !maskBreak(text[j]) {

@@ -19,6 +19,10 @@ type line struct {
 	node  string
 	time  time.Time // zero where the line carries none
 	level level
+
+	logged  bool // by c10's logger
+	raised  bool // names an exception
+	carrier bool // names an exception that only carries one of another process here
 }
 
 // level is the severity that a line states of itself.
@@ -246,7 +250,7 @@ func (l *line) takeTorchLevel(in, rest string) bool {
 	if !ok || in[1] != ' ' && (in[1] < '0' || in[1] > '9') {
 		return false
 	}
-	l.level = lv
+	l.level, l.logged = lv, true
 	l.text = strings.TrimPrefix(rest, " ")
 	return true
 }

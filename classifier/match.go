@@ -12,20 +12,24 @@ type match struct {
 	rule     *rules.Rule
 	implicit bool // the rule labels a block that nothing explains
 	captures map[string]string
+	at       int // where in the message it starts
 	length   int // bytes that matched: of two rules on a line the longer is the more exact
 
-	file   int // index of the log
-	line   int64
-	offset int64
-	text   string // the message
-	said   string // the line as it stands in the log
-	rank   string
-	node   string
-	gpu    string
-	time   time.Time
-	level  level
-	who    *speaker
-	block  *block
+	file    int // index of the log
+	line    int64
+	offset  int64
+	text    string // the message
+	said    string // the line as it stands in the log
+	rank    string
+	node    string
+	gpu     string
+	time    time.Time
+	level   level
+	who     *speaker
+	block   *block
+	logged  bool // by c10's logger
+	raised  bool // the line names the exception at the end of a traceback
+	carrier bool // the line repeats what was raised in another process; the original follows in its block
 
 	// What had been said before the match, so that what came after it can be told.
 	progressed  int

@@ -74,6 +74,8 @@ func (a *attempt) resolve(exit Exit) resolution {
 	alive := bestOfLines(a.ordered())
 	alive = slices.DeleteFunc(alive, func(m *match) bool { return m.survived })
 	r := chooseCause(alive)
+	r.uncarry(alive)
+	r.preferRaised(alive)
 	chooseFact(&r, alive)
 	consultExit(&r, alive, exit)
 	if r.root == nil && r.exit == nil {
@@ -189,6 +191,32 @@ func chooseCause(alive []*match) resolution {
 	return resolution{root: bestDoubtful(alive), tier: tierDoubtful}
 }
 
+// uncarry goes from a line that carries an exception of another process here to the one where it was raised.
+func (r *resolution) uncarry(alive []*match) {
+	if r.root == nil || !r.root.carrier {
+		return
+	}
+	for _, m := range alive {
+		if m.block == r.root.block && m.seq > r.root.seq && m.rule.Role == rules.Cause && !m.carrier {
+			r.root = m
+			return
+		}
+	}
+}
+
+// preferRaised goes from a line of c10's logger, which prints what is about to be raised, to the exception itself.
+func (r *resolution) preferRaised(alive []*match) {
+	if r.root == nil || !r.root.logged {
+		return
+	}
+	for _, m := range alive {
+		if m.raised && !m.carrier && m.rule == r.root.rule && m.who == r.root.who && m.seq > r.root.seq {
+			r.root = m
+			return
+		}
+	}
+}
+
 // bestDoubtful is the last cause of which it is not known whether it was survived: the nearest to the end.
 func bestDoubtful(alive []*match) *match {
 	var best *match
@@ -253,7 +281,10 @@ func hasSymptom(alive []*match) bool {
 
 // chooseSymptom falls back on the first consequence that has a category of its own.
 func chooseSymptom(r *resolution, alive []*match) {
-	for _, m := range alive {
+	for i, m := range alive {
+		if m.rule.Category.ID == "cancelled" && i > 0 {
+			continue // a launcher cancels the others after a failure
+		}
 		if m.rule.Role == rules.Symptom && m.rule.Category.ID != rules.CategoryNoSignature {
 			if r.root == nil || r.root.rule.Generic && !m.rule.Generic {
 				r.root, r.tier = m, tierSymptom

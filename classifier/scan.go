@@ -19,14 +19,6 @@ const (
 	maxSpeakers = 4096      // further ones share a name
 )
 
-// watched are the literals that the reader itself looks for, beside those of the rules.
-type watched int
-
-const (
-	watchBlock watched = iota
-	watchCheckpoint
-)
-
 // chunk is a piece of a log: whole lines, but for a line that is longer than a piece.
 type chunk struct {
 	data      []byte
@@ -239,6 +231,9 @@ func (s *scanner) consume(ch *chunk) {
 		}
 		pos = end + 1
 	}
+	if i := bytes.LastIndexByte(data, '\n'); ch.unended && (i >= 0 || !ch.continued) {
+		s.lineStart = ch.offset + int64(i) + 1 // it goes on in the next piece
+	}
 	if !ch.unended {
 		s.tail = append(s.tail[:0], data[max(0, len(data)-overlap):]...)
 	}
@@ -293,6 +288,7 @@ func (s *scanner) readLine(raw []byte, base int, hits []hit) {
 	l := undress(window(raw, 0, 0))
 	sp := s.speaker(l.who)
 	echo, names := sp.blocks.follow(l.text, s.newBlock)
+	l.raised, l.carrier = names, names && sp.blocks.block.carries()
 	if len(hits) > 0 || names || sp.blocks.phase != outside {
 		s.watch = max(s.watch, watchLines)
 	}
@@ -317,7 +313,7 @@ func (s *scanner) readLine(raw []byte, base int, hits []hit) {
 // onlyCheckpoints reports whether nothing but the mention of a checkpoint was found in a line.
 func (s *scanner) onlyCheckpoints(hits []hit) bool {
 	for _, h := range hits {
-		if int(h.literal) != s.c.gates+int(watchCheckpoint) {
+		if int(h.literal) != s.c.gates {
 			return false
 		}
 	}
@@ -337,7 +333,7 @@ func window(raw []byte, pos, length int) []byte {
 // tryGate tries the rules that a literal opens on its line. l is the line, undressed where it was so already.
 func (s *scanner) tryGate(h hit, raw []byte, l *line) bool {
 	if int(h.literal) >= s.c.gates {
-		if int(h.literal) == s.c.gates+int(watchCheckpoint) {
+		if int(h.literal) == s.c.gates {
 			s.noteCheckpoint(l.text)
 		}
 		return false
@@ -349,7 +345,7 @@ func (s *scanner) tryGate(h hit, raw []byte, l *line) bool {
 			return false // overwritten later in the line
 		}
 		around := undress(window(raw, int(h.pos), len(gate.Literal)))
-		around.who, around.rank, around.node, around.time = l.who, l.rank, l.node, l.time
+		around.who, around.rank, around.node, around.time, around.raised, around.carrier = l.who, l.rank, l.node, l.time, l.raised, l.carrier
 		view = &around
 	}
 	matched := false
@@ -405,7 +401,7 @@ func (s *scanner) try(rule *rules.Rule, l *line) (*match, bool) {
 	if !ok || quoted(l.text, rule) {
 		return nil, false
 	}
-	return &match{captures: found.Captures, length: found.End - found.Start}, true
+	return &match{captures: found.Captures, at: found.Start, length: found.End - found.Start}, true
 }
 
 // fill notes where and by whom a match was said.
@@ -413,7 +409,8 @@ func (s *scanner) fill(m *match, rule *rules.Rule, l *line) {
 	sp := s.speaker(l.who)
 	s.a.seq++
 	m.seq, m.rule, m.file, m.line, m.offset = s.a.seq, rule, s.file, s.line, s.lineStart
-	m.text, m.said, m.rank, m.node, m.time, m.level = l.text, clip(l.said), l.rank, l.node, l.time, l.level
+	m.text, m.said, m.rank, m.node, m.time, m.level = l.text, quote(l.said, len(l.said)-len(l.text)+m.at), l.rank, l.node, l.time, l.level
+	m.logged, m.raised, m.carrier = l.logged, l.raised, l.carrier
 	m.who, m.progressed, m.ordinary, m.allProgress, m.before = sp, sp.progressed, sp.ordinary, s.advances, s.progress
 	if b := sp.blocks.block; b != nil {
 		m.block = b
@@ -555,7 +552,8 @@ func (s *scanner) finish() {
 			if !ok {
 				continue
 			}
-			q.captures, q.length, q.raw = found.captures, found.length, nil
+			q.captures, q.at, q.length, q.raw = found.captures, found.at, found.length, nil
+			q.text, q.said = l.text, quote(l.said, len(l.said)-len(l.text)+q.at)
 			s.settle(q)
 			s.a.matches = append(s.a.matches, q)
 		}
@@ -600,11 +598,21 @@ func (s *scanner) settle(m *match) {
 	m.doubtful = m.who.ordinary-m.ordinary >= doubtAfter
 }
 
-// clip shortens a line of a log to what a verdict quotes of it.
-func clip(s string) string {
-	const most = 4 << 10
-	if len(s) <= most {
-		return s
+// mostQuoted is how many bytes of a line a verdict quotes.
+const mostQuoted = 4 << 10
+
+// quote is a line of a log as a verdict quotes it: all of it, or of a long line what stands around the match at at.
+func quote(said string, at int) string {
+	if len(said) <= mostQuoted {
+		return said
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	from := max(0, min(at-mostQuoted/4, len(said)-mostQuoted))
+	q := strings.ToValidUTF8(said[from:min(len(said), from+mostQuoted)], "")
+	if from > 0 {
+		q = "…" + q
+	}
+	if from+mostQuoted < len(said) {
+		q += "…"
+	}
+	return q
 }
