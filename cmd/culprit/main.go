@@ -103,6 +103,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	msg := fmt.Sprintf("unknown command %q", args[0])
+	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		msg += fmt.Sprintf("; did you mean %q?", near[0])
 	}
