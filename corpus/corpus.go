@@ -28,19 +28,20 @@ type Corpus struct {
 	log    *slog.Logger
 	opened time.Time
 
-	write *sql.DB // one connection; nil when open for reading only
-	read  *sql.DB
-	lock  *os.File // held while this process may write
-	codec *codec
-	facts facts
-	index *index // nil: without one
+	write  *sql.DB // one connection; nil when open for reading only
+	read   *sql.DB
+	lock   *os.File // held while this process may write
+	codec  *codec
+	facts  facts
+	saving atomic.Bool // of the facts, in the background
+	index  *index      // nil: without one
 
 	queue    chan *addition  // to the goroutine that writes
 	rev      atomic.Int64    // the newest that is committed
 	life     context.Context // ends with Close: of what runs in the background
 	end      context.CancelFunc
 	once     sync.Once
-	queueing sync.RWMutex // held for reading while a request is queued
+	queueing sync.RWMutex // held for reading while something is begun that Close must wait for
 	renames  sync.Mutex   // held while a log is renamed into place or swept
 	workers  sync.WaitGroup
 }
@@ -85,6 +86,11 @@ func (c *Corpus) open(ctx context.Context, opt Options) (err error) {
 		return err
 	}
 	c.rev.Store(rev)
+	if c.write != nil {
+		if err := c.dropNewerFacts(); err != nil {
+			return err
+		}
+	}
 	if !opt.NoIndex {
 		if c.index, err = c.openIndex(ctx, opt); err != nil {
 			return err
@@ -161,6 +167,9 @@ func (c *Corpus) Close() error {
 		c.end()
 		c.queueing.Unlock()
 		c.workers.Wait()
+		if c.write != nil && c.codec != nil {
+			c.saveFacts(saveAtClose)
+		}
 		if c.index != nil {
 			err = errors.Join(err, c.index.close())
 		}

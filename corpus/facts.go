@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,11 +25,12 @@ import (
 
 // facts are what reports and lists count, of every attempt, in memory: about 90 bytes an attempt. A million of them are
 // filtered in milliseconds by any fields together, which no set of SQL indexes does. They are read from SQLite when
-// first asked for, and what has changed since (by rev) before every answer.
+// first asked for, or from the file of facts, and what has changed since (by rev) before every answer.
 type facts struct {
-	mu   sync.RWMutex
-	rev  int64
-	list []fact // by id
+	mu    sync.RWMutex
+	rev   int64
+	saved atomic.Int64 // the rev of the file
+	list  []fact       // by id
 	terms
 }
 
@@ -100,7 +102,7 @@ func (c *Corpus) current(ctx context.Context) (*facts, error) {
 		return f, nil
 	}
 	f.mu.RUnlock()
-	if err := f.refresh(ctx, c.read, newest); err != nil {
+	if err := c.refresh(ctx, newest); err != nil {
 		return nil, fmt.Errorf("reading what has changed: %w", err)
 	}
 	f.mu.RLock()
@@ -108,18 +110,49 @@ func (c *Corpus) current(ctx context.Context) (*facts, error) {
 }
 
 // refresh reads what has changed up to the rev newest.
-func (f *facts) refresh(ctx context.Context, db *sql.DB, newest int64) error {
+func (c *Corpus) refresh(ctx context.Context, newest int64) error {
+	f := &c.facts
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.rev >= newest { // another refresh was faster
 		return nil
 	}
 	if f.rev == 0 {
-		return f.load(ctx, db)
+		if file := c.readFactsFile(newest); file != nil {
+			f.rev, f.list, f.terms = file.rev, file.list, file.terms
+			f.saved.Store(f.rev)
+		}
 	}
+	if f.rev == 0 {
+		if err := f.load(ctx, c.read); err != nil {
+			return err
+		}
+	} else if err := f.readChanges(ctx, c.read); err != nil {
+		return err
+	}
+	if c.write != nil && f.rev-f.saved.Load() >= saveAfter {
+		c.saveSoon()
+	}
+	return nil
+}
+
+// saveSoon has the facts written in the background, unless that is under way.
+func (c *Corpus) saveSoon() {
+	c.queueing.RLock() // Close waits for it, so that it waits for what is begun here too
+	defer c.queueing.RUnlock()
+	if c.life.Err() == nil && c.saving.CompareAndSwap(false, true) {
+		c.workers.Go(func() {
+			defer c.saving.Store(false)
+			c.saveFacts(saveAfter)
+		})
+	}
+}
+
+// readChanges reads what has changed since rev.
+func (f *facts) readChanges(ctx context.Context, db *sql.DB) error {
 	rev := f.rev
-	return readFacts(ctx, db, "a.rev > ? ORDER BY a.id", []any{rev}, &f.terms, func(row fact, changed int64) {
-		f.rev = max(f.rev, changed)
+	err := readFacts(ctx, db, "a.rev > ? ORDER BY a.id", []any{rev}, &f.terms, func(row fact, changed int64) {
+		rev = max(rev, changed)
 		i, found := slices.BinarySearchFunc(f.list, row.id, func(r fact, id int64) int { return cmp.Compare(r.id, id) })
 		if found {
 			f.list[i] = row
@@ -127,6 +160,10 @@ func (f *facts) refresh(ctx context.Context, db *sql.DB, newest int64) error {
 			f.list = slices.Insert(f.list, i, row)
 		}
 	})
+	if err == nil { // else some of it is read again
+		f.rev = rev
+	}
+	return err
 }
 
 // load reads all attempts, parts of them on all cores.

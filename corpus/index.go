@@ -228,6 +228,7 @@ func (x *index) close() error {
 	defer x.mu.Unlock()
 	var err error
 	if x.bleve != nil {
+		x.persist()
 		err = x.bleve.Close()
 		x.bleve = nil
 	}
@@ -235,6 +236,24 @@ func (x *index) close() error {
 		err = errors.Join(err, os.RemoveAll(x.temp))
 	}
 	return err
+}
+
+// persist waits until what was indexed is on disk. Without it the next start repeats some work, so it does not wait long.
+func (x *index) persist() {
+	if x.corpus.write == nil {
+		return
+	}
+	done := make(chan struct{})
+	batch := x.bleve.NewBatch()
+	batch.SetInternal(revKey, binary.BigEndian.AppendUint64(nil, uint64(x.done.Load())))
+	batch.SetPersistedCallback(func(error) { close(done) })
+	if err := x.bleve.Batch(batch); err != nil {
+		return
+	}
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+	}
 }
 
 // wake tells the index that something was committed.
@@ -486,6 +505,7 @@ func (c *Corpus) Reindex(ctx context.Context, progress func(done, total int64)) 
 	}
 	target := c.rev.Load()
 	for {
+		reached := c.index.done.Load() >= target
 		done, total, err := c.index.progress(ctx, target)
 		if err != nil {
 			return err
@@ -493,7 +513,7 @@ func (c *Corpus) Reindex(ctx context.Context, progress func(done, total int64)) 
 		if progress != nil {
 			progress(done, total)
 		}
-		if c.index.done.Load() >= target {
+		if reached {
 			return nil
 		}
 		if text := c.index.failure.Load(); text != nil {

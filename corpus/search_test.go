@@ -407,6 +407,11 @@ func TestReadOnlyBesideWriter(t *testing.T) {
 		t.Errorf("opened for writing a second time: %v; want an error that names the process", err)
 	}
 	r := open(t, dir, Options{ReadOnly: true})
+	for deadline := time.Now().Add(10 * time.Second); r.index.done.Load() < c.rev.Load() && time.Now().Before(deadline); {
+		r.Close() // the writer's last batch is on its way to the disk
+		time.Sleep(20 * time.Millisecond)
+		r = open(t, dir, Options{ReadOnly: true})
+	}
 	if diff := cmp.Diff(hits(t, c), hits(t, r)); diff != "" {
 		t.Errorf("a reader finds something else (-writer +reader):\n%s", diff)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -303,4 +304,79 @@ func fill(t testing.TB, c *Corpus, n int, rng *rand.Rand) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The file of facts makes no difference but time: whole, older than the database, newer, damaged, or not there.
+func TestFactsFile(t *testing.T) {
+	dir := t.TempDir()
+	rng := rand.New(rand.NewPCG(8, 8))
+	c := open(t, dir, Options{NoIndex: true})
+	fill(t, c, 2*saveAtClose, rng)
+	want := wasteBy(t, c)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(c.factsPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name string, reads bool) {
+		t.Helper()
+		r := open(t, dir, Options{NoIndex: true, ReadOnly: true})
+		if got := r.readFactsFile(r.rev.Load()) != nil; got != reads {
+			t.Errorf("%s: used is %v, want %v", name, got, reads)
+		}
+		if diff := gocmp.Diff(want, wasteBy(t, r)); diff != "" {
+			t.Errorf("%s: other reports (-want +got):\n%s", name, diff)
+		}
+	}
+	write := func(b []byte) {
+		t.Helper()
+		if err := os.WriteFile(c.factsPath(), b, 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("whole", true)
+	for _, n := range []int{0, 5, factsHeader, len(whole) / 2, len(whole) - 1} {
+		write(whole[:n])
+		check(fmt.Sprintf("cut at %d", n), false)
+	}
+	for range 20 {
+		damaged := slices.Clone(whole)
+		damaged[rng.IntN(len(damaged))] ^= 1
+		write(damaged)
+		check("damaged", false)
+	}
+	write(whole)
+	c = open(t, dir, Options{NoIndex: true})
+	if err := c.SetVerdict(t.Context(), 5, classifier.Verdict{Category: "none"}); err != nil {
+		t.Fatal(err)
+	}
+	add(t, c, ran("later", "zoe", 64, "2026-12-01T12:00:00Z", 300, "gpu-oom", rules.FaultUser, "n2"))
+	want = wasteBy(t, c)
+	check("older", true)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ahead := facts{rev: 1 << 40}
+	ahead.of("")
+	write(ahead.encode())
+	check("newer", false)
+	c = open(t, dir, Options{NoIndex: true})
+	if _, err := os.Stat(c.factsPath()); err == nil {
+		t.Error("a file of facts that is ahead of the database is still there after Open")
+	}
+}
+
+func wasteBy(t *testing.T, c *Corpus) map[Grouping]Report {
+	t.Helper()
+	all := map[Grouping]Report{}
+	for _, by := range Groupings {
+		r, err := c.Waste(t.Context(), Filter{}, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[by] = r
+	}
+	return all
 }
