@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"regexp"
@@ -267,66 +266,4 @@ func fill(start, piece string) string {
 	}
 	s := start + strings.Repeat(piece, MaxLine/len(piece)+1)
 	return s[:MaxLine]
-}
-
-// frequentLines is the share of healthy lines that a literal may stand in.
-const frequentLines = 0.001
-
-// LintFrequency finds literals that stand in many lines of healthy logs, and rules that match such lines.
-func LintFrequency(set *Set, healthy []byte) []Finding {
-	l := linter{set: set}
-	lines := bytes.Count(healthy, []byte("\n")) + 1
-	folded := []byte(lowerASCII(string(healthy)))
-	fired := make(map[int]int)
-	first := make(map[int]string)
-	for _, g := range set.Gates() {
-		text := healthy
-		if g.Fold {
-			text = folded
-		}
-		hits := 0
-		eachLine(text, g.Literal, func(from, to int) {
-			hits++
-			for _, i := range g.Rules {
-				if hits > 1000 { // enough to tell
-					break
-				}
-				line := string(healthy[from:to])
-				if _, ok, err := set.rules[i].Match(line); ok && err == nil {
-					if fired[i]++; fired[i] == 1 {
-						first[i] = line
-					}
-				}
-			}
-		})
-		if hits > 10 && float64(hits) > frequentLines*float64(lines) {
-			for _, i := range g.Rules {
-				l.add(SeverityWarning, set.rules[i], "literal %q stands in %d of %d healthy lines", g.Literal, hits, lines)
-			}
-		}
-	}
-	for i, r := range set.rules {
-		if fired[i] > 0 {
-			l.add(SeverityWarning, r, "matches healthy lines, as %.200q", first[i])
-		}
-	}
-	return l.findings
-}
-
-// eachLine calls found for each line of text that contains the literal.
-func eachLine(text []byte, literal string, found func(from, to int)) {
-	for at := 0; at < len(text); {
-		hit := bytes.Index(text[at:], []byte(literal))
-		if hit < 0 {
-			return
-		}
-		hit += at
-		from := bytes.LastIndexByte(text[:hit], '\n') + 1
-		to := len(text)
-		if end := bytes.IndexByte(text[hit:], '\n'); end >= 0 {
-			to = hit + end
-		}
-		found(from, to)
-		at = to + 1
-	}
 }

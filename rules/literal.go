@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -207,24 +208,20 @@ func better(a, b []string) []string {
 	return a
 }
 
-// score is how good the weakest literal of a set is, its length; 0 is useless. Text that any log is full of (blanks,
-// digits, the commonest words) counts nothing, and each doubling of the set costs a byte.
+// score is how good the weakest literal of a set is; 0 is useless. A byte of a word of its own counts as much as four of
+// blanks, digits and words that any log has, and each doubling of the set costs one.
 func score(set []string) int {
 	if len(set) == 0 {
 		return 0
 	}
-	least := maxLiteral + 1
+	least := 4 * maxLiteral
 	for _, s := range set {
 		if len(s) < minLiteral || strings.ContainsRune(s, utf8.RuneError) {
 			return 0
 		}
-		least = min(least, len(distinctive(s)))
+		least = min(least, len(s)+3*len(distinctive(s)))
 	}
-	cost := 0
-	for n := len(set); n > 1; n >>= 1 {
-		cost++
-	}
-	return max(1, 2*least-cost)
+	return max(1, least-4*(bits.Len(uint(len(set)))-1))
 }
 
 // distinctive takes out of a literal what does not make it rare.
@@ -251,12 +248,12 @@ func minimal(set []string) []string {
 
 // genericWords stand in logs of every kind, healthy ones too: alone they are no signature.
 var genericWords = wordSet(`a abort aborted aborting an and assert assertion at be been bad by call called can cannot
-	code could critical crash crashed died does done during error errors exception exceptions exit exited exiting fail failed
+	code could critical crash crashed died does done device during epoch error errors exception exceptions exit exited exiting fail failed
 	failing fails failure failures fatal file for from get got had has have in info internal invalid is it job kill killed line
-	log logs message missing no none not null occurred of on operation or out problem process program read received request
-	result return returned run runtime script signal size status step stop stopped system task terminate terminated terminating
+	log logs loss message missing no none not null occurred of on operation or out problem process program read received request
+	result rank return returned run runtime script signal size status step stop stopped system task terminate terminated terminating
 	that the this time timed timeout timeouts to trace traceback type unable unexpected unknown value warn warning warnings was
-	when while with write wrong`)
+	when while with worker write wrong`)
 
 func wordSet(text string) map[string]bool {
 	set := make(map[string]bool)
