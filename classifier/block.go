@@ -15,7 +15,6 @@ type block struct {
 	kind       string
 	exceptions []exception // in the order of the log
 	explained  bool        // a cause or a fact matched one of its lines
-	wrapped    bool        // a symptom matched one of its lines
 	at         *match      // the implicit match of the exception that would be the root
 }
 

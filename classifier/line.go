@@ -135,6 +135,8 @@ func (l *line) takePrefix() bool {
 	switch c := s[0]; {
 	case c == '[':
 		return l.takeBracket(s)
+	case c == '#':
+		return l.takeWorkflowCommand(s)
 	case c == '(':
 		return l.takeRayActor(s)
 	case c == ' ' && len(s) > 1 && s[1] == '[': // Megatron indents its time stamp by one

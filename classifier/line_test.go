@@ -12,6 +12,8 @@ func TestUndress(t *testing.T) {
 		level            level
 	}{
 		{raw: "plain text", text: "plain text"},
+		{raw: "##[error]Process completed with exit code 1.", text: "Process completed with exit code 1.", level: levelError},
+		{raw: "##[group]Run make", text: "Run make"},
 		{raw: "[rank3]: ValueError: x", text: "ValueError: x", rank: "3"},
 		{raw: "[rank3]:   File \"a.py\", line 1, in f", text: "  File \"a.py\", line 1, in f", rank: "3"},
 		{raw: "[rank12]:[E ProcessGroupNCCL.cpp:537] [Rank 12] Some NCCL operations", text: "[Rank 12] Some NCCL operations", rank: "12", level: levelError},

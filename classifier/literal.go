@@ -17,19 +17,14 @@ type hit struct {
 
 // filter finds the occurrences of many literals in one pass over a buffer, at a rate near that of reading memory.
 //
-// Each literal is represented by its rarest window of 8 bytes. The scan looks at one 4-byte word in every 5 bytes:
-// whatever the alignment, one such word lies inside each window. The word is folded to lower case, hashed, and looked
-// up in a bitmap that stays in the cache; only where the bit is set are the word, the window and then the whole literal
-// compared. Literals of 4 to 7 bytes have a pass of their own with a shorter step.
+// Each literal is represented by its rarest window, of 8 bytes or, where a literal is shorter, of as many as the shortest
+// has. The scan looks at one 4-byte word in each step of 5 bytes (fewer for shorter windows): whatever the alignment, one
+// such word lies inside each window. The word is folded to lower case, hashed, and looked up in a bitmap that stays in
+// the cache; only where the bit is set are the word and then the whole literal compared.
 //
 // An automaton looks at each byte and waits for the table entry that the byte before it selected; here the words are
-// independent of each other, so that several are under way at once, and four bytes of five are never looked at.
+// independent of each other, so that several are under way at once, and most bytes are never looked at.
 type filter struct {
-	passes []pass
-}
-
-// pass is the scan for the literals of one class of length.
-type pass struct {
 	step    int // distance of the words looked at
 	shift   uint
 	bitmap  []uint64
@@ -53,40 +48,21 @@ type candidate struct {
 }
 
 const (
-	longLiteral = 8
-	wordBytes   = 4
-	caseBits    = 0x20202020
+	widest    = 8 // bytes of a window
+	wordBytes = 4
+	caseBits  = 0x20202020
 )
 
 // newFilter prepares a filter for the literals of gates, each at least 4 bytes long. common gives how often a folded
 // word of 4 bytes occurs in logs; windows of rare words make the scan fast.
 func newFilter(gates []rules.Gate, common func(word uint32) int) *filter {
-	var short, long []int
-	shortest := longLiteral
-	for i, g := range gates {
-		if len(g.Literal) < longLiteral {
-			short = append(short, i)
-			shortest = min(shortest, len(g.Literal))
-			continue
-		}
-		long = append(long, i)
+	size := widest
+	for _, g := range gates {
+		size = min(size, len(g.Literal))
 	}
-	f := &filter{}
-	if len(long) > 0 {
-		f.passes = append(f.passes, newPass(gates, long, longLiteral, common))
-	}
-	if len(short) > 0 {
-		f.passes = append(f.passes, newPass(gates, short, shortest, common))
-	}
-	return f
-}
-
-// newPass prepares the scan for gates[which], all of at least size bytes.
-func newPass(gates []rules.Gate, which []int, size int, common func(uint32) int) pass {
 	step := size - wordBytes + 1
 	byWord := map[uint32][]candidate{}
-	for _, i := range which {
-		g := gates[i]
+	for i, g := range gates {
 		text := g.Literal
 		if g.Fold {
 			text = lower(text)
@@ -97,14 +73,14 @@ func newPass(gates []rules.Gate, which []int, size int, common func(uint32) int)
 			byWord[word] = append(byWord[word], candidate{literal: int32(i), back: int32(at + k), text: text, fold: g.Fold})
 		}
 	}
-	return makePass(step, byWord)
+	return layOut(step, byWord)
 }
 
-// makePass lays the windows out for the scan.
-func makePass(step int, byWord map[uint32][]candidate) pass {
+// layOut makes the bitmap and the table of the scan.
+func layOut(step int, byWord map[uint32][]candidate) *filter {
 	logBits := max(15, bits.Len(uint(len(byWord)*64))) // one bit in 64 set, or fewer
 	logSlots := max(6, bits.Len(uint(len(byWord)*4)))
-	p := pass{step: step, shift: uint(32 - min(logBits, 21)), bitmap: make([]uint64, 1<<min(logBits, 21)/64),
+	f := &filter{step: step, shift: uint(32 - min(logBits, 21)), bitmap: make([]uint64, 1<<min(logBits, 21)/64),
 		mask: 1<<logSlots - 1, slots: make([]slot, 1<<logSlots)}
 	words := make([]uint32, 0, len(byWord))
 	for w := range byWord {
@@ -112,17 +88,17 @@ func makePass(step int, byWord map[uint32][]candidate) pass {
 	}
 	slices.Sort(words)
 	for _, w := range words {
-		x := w * hashFactor >> p.shift
-		p.bitmap[x>>6] |= 1 << (x & 63)
-		i := w * hashFactor >> 7 & p.mask
-		for p.slots[i].first != p.slots[i].last {
-			i = (i + 1) & p.mask
+		x := w * hashFactor >> f.shift
+		f.bitmap[x>>6] |= 1 << (x & 63)
+		i := w * hashFactor >> 7 & f.mask
+		for f.slots[i].first != f.slots[i].last {
+			i = (i + 1) & f.mask
 		}
-		first := int32(len(p.windows))
-		p.windows = append(p.windows, byWord[w]...)
-		p.slots[i] = slot{word: w, first: first, last: int32(len(p.windows))}
+		first := int32(len(f.windows))
+		f.windows = append(f.windows, byWord[w]...)
+		f.slots[i] = slot{word: w, first: first, last: int32(len(f.windows))}
 	}
-	return p
+	return f
 }
 
 const hashFactor = 0x9E3779B1
@@ -145,11 +121,8 @@ func rarest(text string, size, step int, common func(uint32) int) int {
 // scan appends the occurrences of the literals in b to hits, ordered by position.
 func (f *filter) scan(b []byte, hits []hit) []hit {
 	from := len(hits)
-	for i := range f.passes {
-		hits = f.passes[i].scan(b, hits)
-	}
-	found := hits[from:]
-	if !slices.IsSortedFunc(found, byPosition) {
+	hits = f.sample(b, hits)
+	if found := hits[from:]; !slices.IsSortedFunc(found, byPosition) {
 		slices.SortFunc(found, byPosition)
 	}
 	return hits
@@ -162,8 +135,9 @@ func byPosition(a, b hit) int {
 	return int(a.literal - b.literal)
 }
 
-func (p *pass) scan(b []byte, hits []hit) []hit {
-	step, shift, bitmap := p.step, p.shift, p.bitmap
+// sample looks at the words of b, four at a time.
+func (f *filter) sample(b []byte, hits []hit) []hit {
+	step, shift, bitmap := f.step, f.shift, f.bitmap
 	if len(b) < wordBytes || len(bitmap) == 0 {
 		return hits
 	}
@@ -175,26 +149,26 @@ func (p *pass) scan(b []byte, hits []hit) []hit {
 		x3 := (binary.LittleEndian.Uint32(b[i+3*step:]) | caseBits) * hashFactor >> shift
 		r := bitmap[x0>>6]>>(x0&63)&1 | bitmap[x1>>6]>>(x1&63)&1<<1 | bitmap[x2>>6]>>(x2&63)&1<<2 | bitmap[x3>>6]>>(x3&63)&1<<3
 		for ; r != 0; r &= r - 1 {
-			hits = p.verify(b, i+bits.TrailingZeros64(r)*step, hits)
+			hits = f.verify(b, i+bits.TrailingZeros64(r)*step, hits)
 		}
 	}
 	for ; i <= n; i += step {
 		x := (binary.LittleEndian.Uint32(b[i:]) | caseBits) * hashFactor >> shift
 		if bitmap[x>>6]>>(x&63)&1 != 0 {
-			hits = p.verify(b, i, hits)
+			hits = f.verify(b, i, hits)
 		}
 	}
 	return hits
 }
 
 // verify appends the literals whose window has the word at pos and which stand there.
-func (p *pass) verify(b []byte, pos int, hits []hit) []hit {
+func (f *filter) verify(b []byte, pos int, hits []hit) []hit {
 	word := binary.LittleEndian.Uint32(b[pos:]) | caseBits
-	i := word * hashFactor >> 7 & p.mask
-	for p.slots[i].first != p.slots[i].last && p.slots[i].word != word {
-		i = (i + 1) & p.mask
+	i := word * hashFactor >> 7 & f.mask
+	for f.slots[i].first != f.slots[i].last && f.slots[i].word != word {
+		i = (i + 1) & f.mask
 	}
-	for _, w := range p.windows[p.slots[i].first:p.slots[i].last] {
+	for _, w := range f.windows[f.slots[i].first:f.slots[i].last] {
 		start := pos - int(w.back)
 		if start < 0 || start+len(w.text) > len(b) {
 			continue

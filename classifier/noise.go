@@ -25,7 +25,7 @@ func quoted(text string, rule *rules.Rule) bool {
 
 // quoteStarts begin lines of source code, of rule packs, of data and of shell traces.
 var quoteStarts = [...]string{
-	"#", "//", "/*", `"""`, ">>> ", "raise ", "print(", "printf(", "echo ", "assert ", "except ", "elif ", "else:", "return ", "def ", "class ",
+	"# ", "#!", "//", "/*", `"""`, ">>> ", "raise ", "print(", "printf(", "echo ", "assert ", "except ", "elif ", "else:", "return ", "def ", "class ",
 	"log.", "logger.", "logging.", "warnings.warn(", "self.", "sys.", "os.", "TORCH_CHECK(", "throw ", "std::cerr", "LOG(",
 	"- line:", "line:", "pattern:", "literals:", "summary:", "advice:", "why:", "regex:", "- pattern", "- id:", "message_regex",
 	"grep ", "sed ", "awk ", "if ", "while ", "for ", "case ", "try:",

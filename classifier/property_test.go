@@ -75,7 +75,7 @@ var dresses = []struct {
 		return []byte("\x1b[32m" + string(bytes.ReplaceAll(line, []byte(": "), []byte("\x1b[0;1m: \x1b[0m"))) + "\x1b[0m")
 	})},
 	{"over a progress bar", eachLine(func(n int, line []byte) []byte {
-		if bytes.IndexByte(line, '\r') >= 0 {
+		if bytes.IndexByte(line, '\r') >= 0 || len(bytes.TrimSpace(line)) == 0 { // of a blank line the bar would be what is left
 			return line
 		}
 		return fmt.Appendf(nil, "\r %d%%|███       | %d/100 [00:01<00:09, 1.01it/s]\r%s", n%100, n%100, line)

@@ -76,6 +76,7 @@ func (a *attempt) resolve(exit Exit) resolution {
 	r := chooseCause(alive)
 	r.uncarry(alive)
 	r.preferRaised(alive)
+	r.preferReason(alive)
 	chooseFact(&r, alive)
 	consultExit(&r, alive, exit)
 	if r.root == nil && r.exit == nil {
@@ -217,6 +218,20 @@ func (r *resolution) preferRaised(alive []*match) {
 	}
 }
 
+// preferReason goes from a process that only says that it died to what was said before it of a peer or the network: a
+// watchdog that gives up ends its process with an abort.
+func (r *resolution) preferReason(alive []*match) {
+	if r.root == nil || r.root.rule.Category.ID != "core-dump" || !r.root.implicit && !r.root.rule.Generic {
+		return
+	}
+	for _, m := range alive {
+		if m.seq < r.root.seq && m.rule.Role == rules.Symptom && !m.rule.Generic && m.rule.Category.ID != rules.CategoryNoSignature && m.rule.Category.ID != "cancelled" {
+			r.root, r.tier = m, tierSymptom
+			return
+		}
+	}
+}
+
 // bestDoubtful is the last cause of which it is not known whether it was survived: the nearest to the end.
 func bestDoubtful(alive []*match) *match {
 	var best *match
@@ -241,8 +256,12 @@ func chooseFact(r *resolution, alive []*match) {
 		if id == "cancelled" && (r.root != nil || alive[0] != m) {
 			continue // an operator or the launcher cleans up after a failure
 		}
+		if r.tier == tierFact && r.root.rule.Generic && !m.rule.Generic {
+			r.root = m // says more than the fact before it
+			continue
+		}
 		if r.root == nil || r.tier < tierImplicit && r.tier != tierWeak || explains(id, r.root.rule.Category.ID) || m.seq < r.root.seq && !selfMade[r.root.rule.Category.ID] {
-			if r.tier == tierFact && !(r.root.rule.Generic && !m.rule.Generic) {
+			if r.tier == tierFact {
 				continue // the first fact stands
 			}
 			r.root, r.tier = m, tierFact

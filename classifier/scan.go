@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"culprit/rules"
@@ -43,9 +44,10 @@ type scanner struct {
 	advances  int // lines of progress, of everybody
 	finished  bool
 	speakers  map[string]*speaker
-	matches   map[int]*ruleMatches
-	tail      []byte            // end of the piece before
-	pids      map[string]string // process id → rank
+	matches   map[int]*ruleMatches    // by index of the rule
+	implicit  map[string]*ruleMatches // by kind of block
+	tail      []byte                  // end of the piece before
+	pids      map[string]string       // process id → rank
 	summary   launcherSummary
 }
 
@@ -65,7 +67,7 @@ type attempt struct {
 
 // scan reads a log to its end and adds what it says to the attempt.
 func (c *Classifier) scan(ctx context.Context, a *attempt, log Log) error {
-	s := &scanner{c: c, a: a, file: len(a.names), line: 1, speakers: map[string]*speaker{}, matches: map[int]*ruleMatches{}}
+	s := &scanner{c: c, a: a, file: len(a.names), line: 1, speakers: map[string]*speaker{}, matches: map[int]*ruleMatches{}, implicit: map[string]*ruleMatches{}}
 	a.names = append(a.names, log.Name)
 	total, lines, err := c.readChunks(ctx, log.Reader, s.consume)
 	if err != nil {
@@ -414,11 +416,7 @@ func (s *scanner) fill(m *match, rule *rules.Rule, l *line) {
 	m.who, m.progressed, m.ordinary, m.allProgress, m.before = sp, sp.progressed, sp.ordinary, s.advances, s.progress
 	if b := sp.blocks.block; b != nil {
 		m.block = b
-		if rule.Role == rules.Symptom {
-			b.wrapped = true
-		} else {
-			b.explained = true
-		}
+		b.explained = b.explained || rule.Role != rules.Symptom && !m.implicit
 	}
 	if rule.Role != rules.Symptom {
 		s.unsettled = true
@@ -433,28 +431,32 @@ func (s *scanner) nameException(sp *speaker, l *line) {
 		return
 	}
 	e := b.exceptions[len(b.exceptions)-1]
-	m := &match{implicit: true, captures: map[string]string{"type": e.typ, "message": e.text}}
-	explained, wrapped := b.explained, b.wrapped
+	m := s.implicitMatch(b)
+	before := *m
+	*m = match{implicit: true, captures: map[string]string{"type": e.typ, "message": e.text}}
 	s.fill(m, rule, l)
-	b.explained, b.wrapped = explained, wrapped
-	b.at = m
-	if len(b.exceptions) == 1 {
-		s.a.matches = append(s.a.matches, m) // stands for the block; which exception it is can still change
-	} else {
-		s.a.replaceBlock(b, m)
+	if before.block == b { // the chain goes on: what came after its first exception still counts
+		m.progressed, m.ordinary, m.allProgress = before.progressed, before.ordinary, before.allProgress
 	}
 }
 
-// replaceBlock makes m the implicit match of block b.
-func (a *attempt) replaceBlock(b *block, m *match) {
-	for i := len(a.matches) - 1; i >= 0; i-- {
-		if a.matches[i].implicit && a.matches[i].block == b {
-			m.progressed, m.ordinary, m.allProgress = a.matches[i].progressed, a.matches[i].ordinary, a.matches[i].allProgress
-			a.matches[i] = m
-			return
-		}
+// implicitMatch is the place of a block's implicit match: the one that it has, or a new one.
+func (s *scanner) implicitMatch(b *block) *match {
+	if b.at != nil && b.at.block == b {
+		return b.at
 	}
-	a.matches = append(a.matches, m)
+	rm := s.implicit[b.kind]
+	if rm == nil {
+		rm = &ruleMatches{}
+		s.implicit[b.kind] = rm
+	}
+	if rm.full() {
+		b.at = rm.slot()
+	} else {
+		b.at = &match{}
+		rm.first = append(rm.first, b.at)
+	}
+	return b.at
 }
 
 func (s *scanner) newBlock(kind string) *block {
@@ -558,9 +560,10 @@ func (s *scanner) finish() {
 			s.a.matches = append(s.a.matches, q)
 		}
 	}
-	for _, q := range s.a.matches {
-		if q.implicit && q.file == s.file {
+	for _, m := range s.implicit {
+		for _, q := range slices.Concat(m.first, m.ring()) {
 			s.settle(q)
+			s.a.matches = append(s.a.matches, q)
 		}
 	}
 	s.a.finished = s.a.finished || s.finished

@@ -79,6 +79,19 @@ func (l *line) takeLevel(s string) bool {
 	return true
 }
 
+// takeWorkflowCommand takes "##[error]", as GitHub and Azure Pipelines mark a line.
+func (l *line) takeWorkflowCommand(s string) bool {
+	word, rest, ok := strings.Cut(strings.TrimPrefix(s, "##["), "]")
+	if !ok || !strings.HasPrefix(s, "##[") {
+		return false
+	}
+	if lv, ok := levelOf(word); ok {
+		l.level = lv
+	}
+	l.text = rest
+	return true
+}
+
 // afterPosition takes "worker.py:2058 -- " and "05-20 21:44:10 [model_runner.py:1110] " off a message.
 func afterPosition(s string) string {
 	if i := strings.Index(s, " -- "); i > 0 && i < 60 && sourcePosition(s[:i]) {
