@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -25,9 +24,7 @@ func proveLiterals(p *pattern, literals []string) error {
 		return err
 	}
 	pr := proof{automaton: newAutomaton(literals), fold: p.ignoreCase, budget: 200_000}
-	start := make(paths, len(pr.automaton.next))
-	start[0] = &text{}
-	left := pr.walk(tree.Root, start)
+	left := pr.walk(tree.Root, paths{{0, &text{}}})
 	if pr.budget <= 0 {
 		return errors.New("the pattern is too involved to prove that it implies its literals")
 	}
@@ -55,59 +52,63 @@ func (e *unprovedError) Error() string {
 type automaton struct {
 	runes  []rune // by class; the first stands for nothing
 	class  map[rune]int
-	next   [][]int // by state and class
-	accept []bool  // by state: a literal ends here
+	next   [][]int32 // by state and class
+	accept []bool    // by state: a literal ends here
 }
 
 func newAutomaton(literals []string) *automaton {
 	a := &automaton{runes: []rune{utf8.RuneError}, class: make(map[rune]int)}
-	for _, r := range strings.Join(literals, "") {
-		if a.class[r] == 0 {
-			a.class[r] = len(a.runes)
-			a.runes = append(a.runes, r)
+	most := 1 // states
+	for _, lit := range literals {
+		most += len(lit)
+		for _, r := range lit {
+			if a.class[r] == 0 {
+				a.class[r] = len(a.runes)
+				a.runes = append(a.runes, r)
+			}
 		}
 	}
-	a.state()
+	rows := make([]int32, most*len(a.runes))
+	state := func() int32 {
+		a.next = append(a.next, rows[:len(a.runes)])
+		rows = rows[len(a.runes):]
+		return int32(len(a.next) - 1)
+	}
+	root := state()
+	a.accept = make([]bool, most)
 	for _, lit := range literals {
-		state := 0
+		at := root
 		for _, r := range lit {
 			c := a.class[r]
-			if a.next[state][c] == 0 {
-				a.next[state][c] = a.state()
+			if a.next[at][c] == 0 {
+				a.next[at][c] = state()
 			}
-			state = a.next[state][c]
+			at = a.next[at][c]
 		}
-		a.accept[state] = true
+		a.accept[at] = true
 	}
 	a.link()
 	return a
 }
 
-func (a *automaton) state() int {
-	a.next = append(a.next, make([]int, len(a.runes)))
-	a.accept = append(a.accept, false)
-	return len(a.next) - 1
-}
-
 // link works the transitions of each state's longest proper suffix into its own, breadth first.
 func (a *automaton) link() {
-	suffix := make([]int, len(a.next))
-	queue := []int{0}
+	suffix := make([]int32, len(a.next))
+	queue := make([]int32, 1, len(a.next))
 	for len(queue) > 0 {
 		state := queue[0]
 		queue = queue[1:]
 		a.accept[state] = a.accept[state] || a.accept[suffix[state]]
 		for c, to := range a.next[state] {
 			fallback := a.next[suffix[state]][c]
-			switch {
-			case to == 0:
+			if to == 0 {
 				a.next[state][c] = fallback
-			default:
-				if state != 0 {
-					suffix[to] = fallback
-				}
-				queue = append(queue, to)
+				continue
 			}
+			if state != 0 {
+				suffix[to] = fallback
+			}
+			queue = append(queue, to)
 		}
 	}
 }
@@ -121,33 +122,50 @@ type text struct {
 
 func (t *text) then(r rune) *text { return &text{t, r, t.length + 1} }
 
-// paths holds for each state of the automaton a short text that leads there; nil where none does.
-type paths []*text
+// paths holds the states that the automaton can be in, ascending, each with a short text that leads there. They are
+// mostly two or three.
+type paths []arrival
 
-func (p paths) empty() bool { return !slices.ContainsFunc(p, func(q *text) bool { return q != nil }) }
+type arrival struct {
+	state int32
+	text  *text
+}
+
+// find is the place of a state, or where it belongs.
+func (p paths) find(state int32) (int, bool) {
+	return slices.BinarySearchFunc(p, state, func(a arrival, state int32) int { return int(a.state - state) })
+}
 
 // add keeps the shorter of two texts and tells whether the state is new.
-func (p paths) add(state int, q *text) bool {
-	old := p[state]
-	if old == nil || q.length < old.length {
-		p[state] = q
+func (p *paths) add(state int32, t *text) bool {
+	i, known := p.find(state)
+	switch {
+	case !known:
+		*p = slices.Insert(*p, i, arrival{state, t})
+	case t.length < (*p)[i].text.length:
+		(*p)[i].text = t
 	}
-	return old == nil
+	return !known
+}
+
+func (p *paths) merge(q paths) {
+	for _, a := range q {
+		p.add(a.state, a.text)
+	}
+}
+
+func (p paths) sameStates(q paths) bool {
+	return slices.EqualFunc(p, q, func(a, b arrival) bool { return a.state == b.state })
 }
 
 func (p paths) witness() (string, bool) {
-	var best *text
-	for _, q := range p {
-		if q != nil && (best == nil || q.length < best.length) {
-			best = q
-		}
-	}
-	if best == nil {
+	if len(p) == 0 {
 		return "", false
 	}
+	shortest := slices.MinFunc(p, func(a, b arrival) int { return a.text.length - b.text.length })
 	var runes []rune
-	for ; best.length > 0; best = best.before {
-		runes = append(runes, best.r)
+	for t := shortest.text; t.length > 0; t = t.before {
+		runes = append(runes, t.r)
 	}
 	slices.Reverse(runes)
 	if len(runes) > 100 {
@@ -165,8 +183,8 @@ type proof struct {
 // walk tells where the automaton can be after a node.
 func (pr *proof) walk(n *syntax.RegexNode, from paths) paths {
 	pr.budget--
-	if pr.budget <= 0 || from.empty() {
-		return make(paths, len(from))
+	if pr.budget <= 0 || len(from) == 0 {
+		return nil
 	}
 	switch n.T {
 	case syntax.NtConcatenate:
@@ -175,7 +193,7 @@ func (pr *proof) walk(n *syntax.RegexNode, from paths) paths {
 		}
 		return from
 	case syntax.NtAlternate:
-		to := make(paths, len(from))
+		var to paths
 		for _, c := range n.Children {
 			to.merge(pr.walk(c, from))
 		}
@@ -186,36 +204,32 @@ func (pr *proof) walk(n *syntax.RegexNode, from paths) paths {
 		return pr.repeat(from, n.M, n.N, func(p paths) paths { return pr.walk(n.Children[0], p) })
 	case syntax.NtMulti:
 		for _, r := range n.Str {
-			from = pr.step(from, []rune{pr.folded(r)})
+			from = pr.step(from, []character{pr.character(pr.folded(r))})
 		}
 		return from
 	case syntax.NtNothing:
-		return make(paths, len(from))
+		return nil
 	}
 	if isAssertion(n.T) {
 		return from
 	}
 	if isCharacter(n) {
-		runes := pr.runes(n)
-		m, most := characterCount(n)
-		return pr.repeat(from, m, most, func(p paths) paths { return pr.step(p, runes) })
+		chars := pr.characters(n)
+		least, most := characterCount(n)
+		return pr.repeat(from, least, most, func(p paths) paths { return pr.step(p, chars) })
 	}
 	// A back-reference, a condition or something that this code does not know: any text at all.
-	return pr.repeat(from, 0, math.MaxInt32, func(p paths) paths { return pr.step(p, pr.automaton.runes) })
-}
-
-func (p paths) merge(q paths) {
-	for state, t := range q {
-		if t != nil {
-			p.add(state, t)
-		}
+	var any []character
+	for _, r := range pr.automaton.runes {
+		any = append(any, pr.character(r))
 	}
+	return pr.repeat(from, 0, math.MaxInt32, func(p paths) paths { return pr.step(p, any) })
 }
 
 // repeat applies a step at least least times and at most most times.
 func (pr *proof) repeat(from paths, least, most int, step func(paths) paths) paths {
 	for i := range least {
-		if from.empty() || pr.budget <= 0 {
+		if len(from) == 0 || pr.budget <= 0 {
 			return from
 		}
 		to := step(from)
@@ -224,45 +238,32 @@ func (pr *proof) repeat(from paths, least, most int, step func(paths) paths) pat
 		}
 		from = to
 	}
-	all := make(paths, len(from))
-	all.merge(from)
-	for i := least; i < most && pr.budget > 0; i++ {
-		from = step(from)
-		fresh := make(paths, len(from))
-		for state, q := range from {
-			if q != nil && all.add(state, q) {
-				fresh[state] = q
+	all := slices.Clone(from)
+	for i := least; i < most && pr.budget > 0 && len(from) > 0; i++ {
+		var fresh paths
+		for _, a := range step(from) {
+			if all.add(a.state, a.text) {
+				fresh = append(fresh, a)
 			}
-		}
-		if fresh.empty() {
-			break
 		}
 		from = fresh
 	}
 	return all
 }
 
-func (p paths) sameStates(q paths) bool {
-	return slices.EqualFunc(p, q, func(a, b *text) bool { return (a == nil) == (b == nil) })
-}
-
-// step moves on by one of the runes. Completed literals are dropped.
-func (pr *proof) step(from paths, runes []rune) paths {
+// step moves on by one of the characters. Completed literals are dropped.
+func (pr *proof) step(from paths, chars []character) paths {
 	pr.budget--
-	classes := make([]int, len(runes))
-	for i, r := range runes {
-		classes[i] = pr.automaton.class[r]
-	}
-	to := make(paths, len(from))
-	for state, q := range from {
-		if q == nil {
-			continue
-		}
-		row := pr.automaton.next[state]
-		for i, r := range runes {
-			next := row[classes[i]]
-			if old := to[next]; !pr.automaton.accept[next] && (old == nil || q.length+1 < old.length) {
-				to[next] = q.then(r)
+	to := make(paths, 0, len(from)+1)
+	for _, at := range from {
+		row := pr.automaton.next[at.state]
+		for _, c := range chars {
+			next := row[c.class]
+			if pr.automaton.accept[next] {
+				continue
+			}
+			if i, known := to.find(next); !known || at.text.length+1 < to[i].text.length {
+				to.add(next, at.text.then(c.r))
 			}
 		}
 	}
@@ -276,18 +277,26 @@ func (pr *proof) folded(r rune) rune {
 	return r
 }
 
-// runes stands for the characters that a node accepts: those of the literals, and one for all others.
-func (pr *proof) runes(n *syntax.RegexNode) []rune {
-	var runes []rune
+// character is one that a node accepts, with its class.
+type character struct {
+	r     rune
+	class int
+}
+
+func (pr *proof) character(r rune) character { return character{r, pr.automaton.class[r]} }
+
+// characters stands for all that a node accepts: those of the literals, and one for the others.
+func (pr *proof) characters(n *syntax.RegexNode) []character {
+	var chars []character
 	for _, r := range pr.automaton.runes[1:] {
 		if accepts(n, r) || pr.fold && accepts(n, unicode.ToUpper(r)) {
-			runes = append(runes, r)
+			chars = append(chars, pr.character(r))
 		}
 	}
 	if r, ok := pr.other(n); ok {
-		runes = append(runes, r)
+		chars = append(chars, pr.character(r))
 	}
-	return runes
+	return chars
 }
 
 // other finds a character that the node accepts and no literal has, one that reads well if possible.
