@@ -105,7 +105,17 @@ func (c *Corpus) open(ctx context.Context, opt Options) (err error) {
 	}
 	c.workers.Go(func() { c.writeLoop(conn) })
 	c.workers.Go(c.sweepLogs)
+	c.workers.Go(c.readAhead)
 	return nil
+}
+
+// readAhead reads the facts before somebody waits for them.
+func (c *Corpus) readAhead() {
+	if f, err := c.current(c.life); err == nil {
+		f.mu.RUnlock()
+	} else if c.life.Err() == nil {
+		c.log.Warn("could not read the facts ahead", "err", err)
+	}
 }
 
 func (c *Corpus) openWriting(ctx context.Context) (err error) {
@@ -167,7 +177,7 @@ func (c *Corpus) Close() error {
 		c.end()
 		c.queueing.Unlock()
 		c.workers.Wait()
-		if c.write != nil && c.codec != nil {
+		if c.write != nil {
 			c.saveFacts(saveAtClose)
 		}
 		if c.index != nil {

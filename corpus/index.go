@@ -423,7 +423,7 @@ func (x *index) documents(list []Attempt) []*document.Document {
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range list {
 		g.Go(func() error {
-			lines, err := x.corpus.salient(&list[i])
+			lines, err := x.corpus.salient(&list[i], list[i].Logs)
 			if err != nil {
 				x.corpus.log.Warn("indexed without a log", "attempt", list[i].ID, "err", err)
 			}

@@ -14,6 +14,9 @@ const (
 	salientMore     = 2 << 10   // for each log more
 	salientMost     = 128 << 10 // of an attempt
 	regionBytes     = 256 << 10 // head and tail of a log that are looked through
+	regionsBytes    = 4 << 20   // heads of all logs of an attempt; a head has regionLeast in any case
+	regionLeast     = 8 << 10
+	maxSalientLogs  = 512
 	tailLines       = 40
 	linesBefore     = 6 // around evidence
 	linesAfter      = 10
@@ -45,27 +48,33 @@ type lineKey struct {
 	line int64
 }
 
-// salient returns the salient lines of an attempt's logs, the most important first. Logs whose files are missing or
+// salient returns the salient lines of logs of an attempt, the most important first. Logs whose files are missing or
 // damaged are left out and said in the error; the lines of the others are right.
-func (c *Corpus) salient(a *Attempt) ([]textLine, error) {
-	if len(a.Logs) == 0 {
+func (c *Corpus) salient(a *Attempt, files []LogFile) (lines []textLine, failed error) {
+	if len(files) == 0 {
 		return nil, nil
 	}
-	p := &picker{
-		budget: min(salientBytes+salientMore*(len(a.Logs)-1), salientMost),
-		taken:  map[lineKey]struct{}{}, first: map[uint64]int{}, last: map[uint64]int{},
-	}
-	share := p.budget / len(a.Logs)
-	var failed error
+	files = files[:min(len(files), maxSalientLogs)]
+	region := max(min(regionBytes, regionsBytes/len(files)), regionLeast)
 	var logs []*logRegions
-	for _, f := range a.Logs {
-		l, err := c.openRegions(f, evidenceOf(&a.Verdict, f.Name, len(a.Logs) == 1))
+	for _, f := range files {
+		l, err := c.openRegions(f, evidenceOf(&a.Verdict, f.Name, len(a.Logs) == 1), region)
 		if err != nil {
 			failed = err
 			continue
 		}
 		logs = append(logs, l)
 	}
+	p := &picker{
+		budget: min(salientBytes+salientMore*(len(files)-1), salientMost),
+		taken:  map[lineKey]struct{}{}, first: map[uint64]int{}, last: map[uint64]int{},
+	}
+	p.pick(logs, p.budget/len(files))
+	return p.lines, failed
+}
+
+// pick takes lines of all logs, each of which has a share of the budget beside its evidence.
+func (p *picker) pick(logs []*logRegions, share int) {
 	for _, l := range logs {
 		for _, line := range l.evidence {
 			p.take(line)
@@ -80,7 +89,6 @@ func (c *Corpus) salient(a *Attempt) ([]textLine, error) {
 	for _, l := range logs {
 		p.within(share, func() { p.takeBack(l.tail, len(l.tail)) })
 	}
-	return p.lines, failed
 }
 
 // evidenceOf returns the lines of a log that the verdict names, the root cause's first.
@@ -149,7 +157,7 @@ type logRegions struct {
 
 // openRegions reads from a log what salient lines are taken from: the frames of its head and tail, and those that the
 // evidence is in.
-func (c *Corpus) openRegions(f LogFile, evidence []int64) (*logRegions, error) {
+func (c *Corpus) openRegions(f LogFile, evidence []int64, region int) (*logRegions, error) {
 	r, err := c.openDigest(f.Digest)
 	if err != nil {
 		return nil, err
@@ -161,14 +169,14 @@ func (c *Corpus) openRegions(f LogFile, evidence []int64) (*logRegions, error) {
 			return nil, err
 		}
 	}
-	head, err := r.readAt(nil, 0, regionBytes)
+	head, err := r.readAt(nil, 0, region)
 	if err != nil {
 		return nil, err
 	}
 	l.head = splitLines(f.Name, 1, head)
 	l.tail = l.head
-	if r.size() > regionBytes {
-		l.tail, err = readTail(r, f.Name)
+	if r.size() > int64(region) {
+		l.tail, err = readTail(r, f.Name, region)
 	}
 	return l, err
 }
@@ -195,9 +203,9 @@ func (l *logRegions) readAround(r *logReader, file string, line int64, root bool
 	return nil
 }
 
-// readTail reads the last lines of a log, from the first that begins in its last regionBytes on.
-func readTail(r *logReader, file string) ([]textLine, error) {
-	tail, err := r.readAt(nil, r.size()-regionBytes, regionBytes)
+// readTail reads the last lines of a log, from the first that begins in its last region bytes on.
+func readTail(r *logReader, file string, region int) ([]textLine, error) {
+	tail, err := r.readAt(nil, r.size()-int64(region), region)
 	if err != nil {
 		return nil, err
 	}

@@ -271,13 +271,12 @@ const (
 	excerptContext = 80 // bytes before the first mark of a long line
 )
 
-// excerpts returns the root cause's line and the lines that have the most of the words, each wanted phrase in one of
-// them where it can be.
+// excerptUnpacks bounds how much text is looked through for the excerpts of one hit: an attempt can have thousands of logs.
+const excerptUnpacks = 16 << 20
+
+// excerpts returns the root cause's line and the lines that have the most of the words. They are looked for in the log
+// of the root cause first, then in the others, until there are enough of them or excerptUnpacks is spent.
 func (c *Corpus) excerpts(a *Attempt, wanted [][]string) []Excerpt {
-	lines, err := c.salient(a)
-	if err != nil {
-		c.log.Warn("a hit is shown without a log", "attempt", a.ID, "err", err)
-	}
 	list := []Excerpt{}
 	var root lineKey
 	if r := a.Verdict.Root; r != nil && r.Line > 0 && len(a.Logs) > 0 {
@@ -286,7 +285,29 @@ func (c *Corpus) excerpts(a *Attempt, wanted [][]string) []Excerpt {
 		marks, _ := mark(text, wanted)
 		list = append(list, excerpt(root, text, marks))
 	}
-	return append(list, bestLines(lines, wanted, root)...)
+	if len(wanted) == 0 {
+		return list
+	}
+	files := rootFirst(a.Logs, root.file)
+	var best []foundLine
+	for spent := int64(0); len(files) > 0 && spent < excerptUnpacks && len(best) < maxExcerpts-1; files = files[1:] {
+		spent += min(files[0].Bytes, 2*frameSize)
+		lines, err := c.salient(a, files[:1])
+		if err != nil {
+			c.log.Warn("a hit is shown without a log", "attempt", a.ID, "err", err)
+		}
+		best = append(best, bestLines(lines, wanted, root)...)
+	}
+	return append(list, chosen(best)...)
+}
+
+// rootFirst returns logs with the one of that name first.
+func rootFirst(logs []LogFile, name string) []LogFile {
+	files := slices.Clone(logs)
+	if i := slices.IndexFunc(files, func(f LogFile) bool { return f.Name == name }); i > 0 {
+		files[0], files[i] = files[i], files[0]
+	}
+	return files
 }
 
 // rootFile returns the name of the log that the root cause is in.
@@ -297,30 +318,38 @@ func rootFile(a *Attempt) string {
 	return a.Verdict.Root.File
 }
 
-// bestLines returns the excerpts of the lines with the most phrases, then in the order of the log; lines that have
-// none are none.
-func bestLines(lines []textLine, wanted [][]string, but lineKey) []Excerpt {
-	type found struct {
-		line  textLine
-		marks [][2]int
-		count int
-	}
-	var list []found
-	var seen = map[uint64]bool{}
+// foundLine is a line with some of the wanted phrases.
+type foundLine struct {
+	line  textLine
+	marks [][2]int
+	count int // of different phrases
+}
+
+// bestLines returns the lines that have one of the phrases, but for the root cause's.
+func bestLines(lines []textLine, wanted [][]string, but lineKey) []foundLine {
+	var list []foundLine
 	for _, l := range lines {
-		key := lineKey{l.file, l.line}
-		if key == but && but.line > 0 || !mayHave(l.text, wanted) {
+		if (lineKey{l.file, l.line}) == but || !mayHave(l.text, wanted) {
 			continue
 		}
-		marks, count := mark(l.text, wanted)
-		if s := shape(l.text); count > 0 && !seen[s] {
-			seen[s] = true
-			list = append(list, found{l, marks, count})
+		if marks, count := mark(l.text, wanted); count > 0 {
+			list = append(list, foundLine{l, marks, count})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b found) int { return cmp.Compare(b.count, a.count) })
+	return list
+}
+
+// chosen returns the excerpts of the lines with the most phrases, in the order of the logs, one of each shape.
+func chosen(list []foundLine) []Excerpt {
+	seen := map[uint64]bool{}
+	list = slices.DeleteFunc(list, func(f foundLine) bool {
+		s := shape(f.line.text)
+		defer func() { seen[s] = true }()
+		return seen[s]
+	})
+	slices.SortStableFunc(list, func(a, b foundLine) int { return cmp.Compare(b.count, a.count) })
 	list = list[:min(len(list), maxExcerpts-1)]
-	slices.SortStableFunc(list, func(a, b found) int {
+	slices.SortStableFunc(list, func(a, b foundLine) int {
 		return cmp.Or(strings.Compare(a.line.file, b.line.file), cmp.Compare(a.line.line, b.line.line))
 	})
 	var excerpts []Excerpt

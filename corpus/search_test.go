@@ -496,7 +496,7 @@ func TestSalientOfLongLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, err := c.salient(&kept)
+	lines, err := c.salient(&kept, kept.Logs)
 	total := 0
 	for _, l := range lines {
 		total += len(l.text)
