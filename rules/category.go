@@ -65,6 +65,9 @@ var taxonomyYAML []byte
 // defaultTaxonomy is the taxonomy that every Set refers to.
 var defaultTaxonomy = sync.OnceValues(func() (*Taxonomy, error) { return parseTaxonomy(taxonomyYAML) })
 
+// DefaultTaxonomy is the taxonomy that every Set refers to, without its rules.
+func DefaultTaxonomy() (*Taxonomy, error) { return defaultTaxonomy() }
+
 // Category finds a category by its id; nil where there is none.
 func (t *Taxonomy) Category(id string) *Category { return t.byID[id] }
 
