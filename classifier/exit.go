@@ -9,7 +9,7 @@ import (
 
 // Exit is what the scheduler knows of an attempt's end. The zero value knows nothing.
 type Exit struct {
-	Code   *int   `json:"exit_code,omitempty"` // 0 to 255, as a shell reports it; nil where unknown
+	Code   *int   `json:"exit_code,omitempty"` // 0 to 255, as a shell reports it, or 256 + signal, as PBS does; nil where unknown
 	Signal int    `json:"signal,omitempty"`    // the signal that ended the job itself; 0 where none
 	State  string `json:"state,omitempty"`     // the scheduler's word: FAILED, OUT_OF_MEMORY, NODE_FAIL, OOMKilled, Evicted …
 	Reason string `json:"reason,omitempty"`    // the scheduler's reason: NonZeroExitCode, DisruptionTarget …
@@ -44,13 +44,21 @@ func (e Exit) state() string {
 	return strings.ToUpper(strings.TrimRight(word, "+"))
 }
 
+// MaxExitCode is the greatest exit code that a scheduler reports: PBS adds 256 to a signal.
+const MaxExitCode = 511
+
 // signal is the signal that ended the job, also where a shell reports it as 128 + n.
 func (e Exit) signal() int {
 	if e.Signal != 0 {
 		return e.Signal
 	}
-	if e.Code != nil && *e.Code > 128 && *e.Code < 128+65 {
-		return *e.Code - 128
+	if e.Code == nil {
+		return 0
+	}
+	for _, base := range [...]int{128, 256} {
+		if *e.Code > base && *e.Code < base+65 {
+			return *e.Code - base
+		}
 	}
 	return 0
 }

@@ -218,10 +218,16 @@ func (r *resolution) preferRaised(alive []*match) {
 	}
 }
 
-// preferReason goes from a process that only says that it died to what was said before it of a peer or the network: a
-// watchdog that gives up ends its process with an abort.
+// preferReason goes from a process that only says that it died, or a job that was cancelled, to what was said before it of
+// a peer or the network: a watchdog that gives up ends its process with an abort.
 func (r *resolution) preferReason(alive []*match) {
-	if r.root == nil || r.root.rule.Category.ID != "core-dump" || !r.root.implicit && !r.root.rule.Generic {
+	if r.root == nil {
+		return
+	}
+	switch id := r.root.rule.Category.ID; {
+	case id == "cancelled": // somebody ended what had hung
+	case id == "core-dump" && (r.root.implicit || r.root.rule.Generic):
+	default:
 		return
 	}
 	for _, m := range alive {
@@ -300,9 +306,13 @@ func hasSymptom(alive []*match) bool {
 
 // chooseSymptom falls back on the first consequence that has a category of its own.
 func chooseSymptom(r *resolution, alive []*match) {
+	killed := slices.ContainsFunc(alive, reportsKill)
 	for i, m := range alive {
 		if m.rule.Category.ID == "cancelled" && i > 0 {
 			continue // a launcher cancels the others after a failure
+		}
+		if killed && lostPeer[m.rule.Category.ID] {
+			continue // the peer was lost because it was killed, and nothing says by whom
 		}
 		if m.rule.Role == rules.Symptom && m.rule.Category.ID != rules.CategoryNoSignature {
 			if r.root == nil || r.root.rule.Generic && !m.rule.Generic {
@@ -310,6 +320,22 @@ func chooseSymptom(r *resolution, alive []*match) {
 			}
 		}
 	}
+}
+
+// lostPeer are the categories of symptoms that a peer's death brings about at once, unlike a time-out.
+var lostPeer = map[string]bool{"network-error": true, "mpi-error": true, "collective-error": true}
+
+// reportsKill reports whether a launcher says that a process was ended by SIGKILL.
+func reportsKill(m *match) bool {
+	if m.rule.Role != rules.Symptom || m.rule.Category.ID != rules.CategoryNoSignature {
+		return false
+	}
+	for _, s := range m.captures {
+		if s == "9" || s == "SIGKILL" || s == "Killed" {
+			return true
+		}
+	}
+	return false
 }
 
 // cascadeMost is how many consequences a verdict lists, each rule once a rank.

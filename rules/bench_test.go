@@ -46,7 +46,7 @@ func BenchmarkMatchAll(b *testing.B) {
 // Reading, checking and proving the built-in packs, as a start does.
 func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
-		if _, err := load(embedded, "packs"); err != nil {
+		if _, err := load(embedded, "packs", false); err != nil {
 			b.Fatal(err)
 		}
 	}

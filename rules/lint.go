@@ -181,7 +181,7 @@ func (r *Rule) captures(name string) bool {
 	if r.Block != "" {
 		return slices.Contains(blockCaptures, name)
 	}
-	return r.pattern != nil && slices.ContainsFunc(r.pattern.groups, func(g group) bool { return g.name == name })
+	return r.pattern != nil && slices.ContainsFunc(r.pattern.compiled().groups, func(g group) bool { return g.name == name })
 }
 
 // gap is the first capture of the pattern that the summary needs and does not get.

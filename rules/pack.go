@@ -14,6 +14,7 @@ import (
 // loader gathers the rules of several packs and all that is wrong with them.
 type loader struct {
 	taxonomy *Taxonomy
+	trusted  bool // the packs were proved before: neither compile nor prove their patterns
 	rules    []*Rule
 	byID     map[string]*Rule
 	byBlock  map[string]*Rule
@@ -61,7 +62,7 @@ func (l *loader) rule(file string, n *yaml.Node) {
 	} else if m.fields["block"] != nil {
 		m.fail(m.at("block"), errors.New("block is missing"))
 	} else {
-		signature(m, r)
+		signature(m, r, l.trusted)
 	}
 	summary(m, r)
 	l.add(m, r)
@@ -132,7 +133,7 @@ func (l *loader) block(m mapping, r *Rule, kind string) {
 }
 
 // signature reads pattern and literals, and proves or derives the literals.
-func signature(m mapping, r *Rule) {
+func signature(m mapping, r *Rule, trusted bool) {
 	literals, sound := readLiterals(m, r)
 	source := m.text("pattern")
 	if source == "" {
@@ -142,6 +143,10 @@ func signature(m mapping, r *Rule) {
 			m.fail(m.line, errors.New("a rule needs a pattern or literals"))
 		}
 		r.literals = literals
+		return
+	}
+	if trusted && len(literals) > 0 {
+		r.pattern, r.literals = &pattern{source: source, ignoreCase: r.ignoreCase}, literals
 		return
 	}
 	p, err := compile(source, r.ignoreCase)
@@ -219,6 +224,9 @@ func summary(m mapping, r *Rule) {
 	r.sentence = s
 	if r.pattern == nil && m.fields["pattern"] != nil {
 		return // it did not compile: its names are not known
+	}
+	if r.pattern != nil && r.pattern.re == nil {
+		return // trusted: proved before
 	}
 	for _, name := range names {
 		if !slices.Contains(speaker, name) && !r.captures(name) {

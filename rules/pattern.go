@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
@@ -21,6 +22,7 @@ const (
 type pattern struct {
 	source     string
 	ignoreCase bool
+	once       sync.Once // compiles what is not yet
 	re         *regexp2.Regexp
 	groups     []group // the named ones
 }
@@ -38,18 +40,40 @@ func compile(source string, ignoreCase bool) (p *pattern, err error) {
 	if opt := inlineOption(source); opt != "" {
 		return nil, fmt.Errorf("inline option %s: use the rule's ignore_case; the other options do nothing for one line", opt)
 	}
-	re, err := regexp2.Compile(source, patternOptions(ignoreCase))
-	if err != nil {
+	p = &pattern{source: source, ignoreCase: ignoreCase}
+	if err := p.compile(); err != nil {
 		return nil, err
 	}
+	return p, nil
+}
+
+// compile makes the engine's form of the pattern.
+func (p *pattern) compile() error {
+	re, err := regexp2.Compile(p.source, patternOptions(p.ignoreCase))
+	if err != nil {
+		return err
+	}
 	re.MatchTimeout = matchTimeout
-	p = &pattern{source: source, ignoreCase: ignoreCase, re: re}
 	for _, n := range re.GetGroupNumbers() {
 		if name := re.GroupNameFromNumber(n); name != "" && (name[0] < '0' || name[0] > '9') {
 			p.groups = append(p.groups, group{name, n})
 		}
 	}
-	return p, nil
+	p.re = re
+	return nil
+}
+
+// compiled compiles a trusted pattern when it is first needed. That it compiles was proved before.
+func (p *pattern) compiled() *pattern {
+	p.once.Do(func() {
+		if p.re != nil {
+			return
+		}
+		if err := p.compile(); err != nil {
+			panic(fmt.Sprintf("pattern %q was proved and does not compile: %v", p.source, err))
+		}
+	})
+	return p
 }
 
 func patternOptions(ignoreCase bool) regexp2.RegexOptions {
@@ -67,7 +91,7 @@ func (p *pattern) tree() (*syntax.RegexTree, error) {
 // match finds the leftmost match. Offsets are in bytes of line; invalid UTF-8 counts as one character a byte. The
 // error is a match that took too long or too much memory.
 func (p *pattern) match(line string) (Match, bool, error) {
-	found, err := p.re.FindStringMatch(line)
+	found, err := p.compiled().re.FindStringMatch(line)
 	if errors.Is(err, regexp2.ErrBacktrackingStackLimit) {
 		return Match{}, false, fmt.Errorf("%w: too deep a search", ErrMatchLimit)
 	}

@@ -55,7 +55,7 @@ func TestPacks(t *testing.T) {
 }
 
 func checkPack(t *testing.T, packs fstest.MapFS) {
-	set, err := load(packs, "packs")
+	set, err := load(packs, "packs", false)
 	if err != nil {
 		t.Errorf("rules:\n%v", err)
 	}

@@ -50,7 +50,7 @@ a rank. The exit code is 0 whatever the verdict, 1 where a log could not be read
 	f := cmd.Flags()
 	f.BoolVar(&cfg.json, "json", false, "print one JSON object a verdict, one a line")
 	f.BoolVar(&cfg.together, "together", false, "the files are the logs of one attempt, one a rank")
-	f.IntVar(&cfg.exitCode, "exit-code", -1, "exit `code` of the job, 0 to 255")
+	f.IntVar(&cfg.exitCode, "exit-code", -1, "exit `code` of the job, 0 to 255 (PBS: 256 + signal)")
 	f.IntVar(&cfg.signal, "signal", 0, "`number` of the signal that ended the job")
 	f.StringVar(&cfg.state, "state", "", "the scheduler's `state`: FAILED, OUT_OF_MEMORY, NODE_FAIL, OOMKilled …")
 	f.StringVar(&cfg.reason, "reason", "", "the scheduler's `reason`")
@@ -64,8 +64,8 @@ a rank. The exit code is 0 whatever the verdict, 1 where a log could not be read
 func (cfg classifyConfig) exit(cmd *cobra.Command) (classifier.Exit, error) {
 	e := classifier.Exit{Signal: cfg.signal, State: cfg.state, Reason: cfg.reason}
 	if cmd.Flags().Changed("exit-code") {
-		if cfg.exitCode < 0 || cfg.exitCode > 255 {
-			return e, usagef("--exit-code %d: must be between 0 and 255", cfg.exitCode)
+		if cfg.exitCode < 0 || cfg.exitCode > classifier.MaxExitCode {
+			return e, usagef("--exit-code %d: must be between 0 and %d", cfg.exitCode, classifier.MaxExitCode)
 		}
 		e.Code = &cfg.exitCode
 	}

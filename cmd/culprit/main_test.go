@@ -33,7 +33,7 @@ func TestExitCodes(t *testing.T) {
 		{"version", "version", 0, "rules, version", ""},
 		{"unknown command", "clasify", 2, "", `did you mean "classify"`},
 		{"unknown flag", "classify --jason", 2, "", "unknown flag"},
-		{"exit code out of range", "classify --exit-code 256 -", 2, "", "--exit-code 256: must be between 0 and 255"},
+		{"exit code out of range", "classify --exit-code 512 -", 2, "", "--exit-code 512: must be between 0 and 511"},
 		{"negative GPUs", "classify --gpus -1 -", 2, "", "--gpus -1: must not be negative"},
 		{"missing file", "classify " + dir + "/no.err", 1, "", "no.err"},
 		{"classify", "classify --exit-code 1 " + exampleLog, 0, "gpu-oom", ""},
