@@ -133,10 +133,28 @@ func (a *Attempt) check() error {
 		return invalid("signal", "%d is not from 0 to 255", a.Signal)
 	case len(a.Nodes) > maxNodes:
 		return invalid("nodes", "%d are more than %d", len(a.Nodes), maxNodes)
-	case a.Verdict.Category == "":
-		return invalid("verdict", "has no category")
+	}
+	if err := checkVerdict(&a.Verdict); err != nil {
+		return err
 	}
 	return a.checkTimes()
+}
+
+func checkVerdict(v *classifier.Verdict) error {
+	switch v.Fault {
+	case rules.FaultUser, rules.FaultInfrastructure, rules.FaultUnknown:
+	default:
+		return invalid("verdict", "%q is no fault", v.Fault)
+	}
+	switch v.Retry {
+	case rules.RetryNever, rules.RetryOnce, rules.RetryAlways, rules.RetryElsewhere:
+	default:
+		return invalid("verdict", "%q is no advice on a retry", v.Retry)
+	}
+	if v.Category == "" {
+		return invalid("verdict", "has no category")
+	}
+	return nil
 }
 
 func (a *Attempt) checkTimes() error {
@@ -434,15 +452,16 @@ func (c *Corpus) keepLogs(b *batch, id int64, files []stagedFile) error {
 
 // SetVerdict gives a kept attempt another verdict, as when its logs are classified by new rules.
 func (c *Corpus) SetVerdict(ctx context.Context, id int64, v classifier.Verdict) error {
-	if v.Category == "" {
-		return invalid("verdict", "has no category")
+	v = normalVerdict(v)
+	if err := checkVerdict(&v); err != nil {
+		return err
 	}
 	return c.commit(ctx, func(b *batch) error {
 		a, err := b.attempt(id)
 		if err != nil {
 			return err
 		}
-		a.Verdict = normalVerdict(v)
+		a.Verdict = v
 		if err := b.keepVerdict(id, a.Verdict); err != nil {
 			return err
 		}

@@ -50,7 +50,6 @@ type fact struct {
 	retry    term
 	rule     term
 	print    term // fingerprint
-	jobName  term
 	nodes    term // the JSON array
 }
 
@@ -123,12 +122,17 @@ func (c *Corpus) refresh(ctx context.Context, newest int64) error {
 			f.saved.Store(f.rev)
 		}
 	}
-	if f.rev == 0 {
+	switch {
+	case f.rev >= newest:
+		return nil
+	case f.rev == 0:
 		if err := f.load(ctx, c.read); err != nil {
 			return err
 		}
-	} else if err := f.readChanges(ctx, c.read); err != nil {
-		return err
+	default:
+		if err := f.readChanges(ctx, c.read); err != nil {
+			return err
+		}
 	}
 	if c.write != nil && f.rev-f.saved.Load() >= saveAfter {
 		c.saveSoon()
@@ -151,7 +155,7 @@ func (c *Corpus) saveSoon() {
 // readChanges reads what has changed since rev.
 func (f *facts) readChanges(ctx context.Context, db *sql.DB) error {
 	rev := f.rev
-	err := readFacts(ctx, db, "a.rev > ? ORDER BY a.id", []any{rev}, &f.terms, func(row fact, changed int64) {
+	err := readFacts(ctx, db, changedFacts, []any{rev}, &f.terms, func(row fact, changed int64) {
 		rev = max(rev, changed)
 		i, found := slices.BinarySearchFunc(f.list, row.id, func(r fact, id int64) int { return cmp.Compare(r.id, id) })
 		if found {
@@ -214,12 +218,15 @@ func (f *facts) add(part *facts) {
 }
 
 // terms returns the fields that are terms, in the order of readFacts' columns.
-func (f *fact) terms() [11]*term {
-	return [...]*term{&f.cluster, &f.jobName, &f.user, &f.vc, &f.gpuType, &f.nodes, &f.category, &f.fault, &f.retry, &f.rule, &f.print}
+func (f *fact) terms() [10]*term {
+	return [...]*term{&f.cluster, &f.user, &f.vc, &f.gpuType, &f.nodes, &f.category, &f.fault, &f.retry, &f.rule, &f.print}
 }
 
 const factColumns = `a.id, a.rev, a.job_id, a.gpus, coalesce(a.ended, a.created), coalesce(a.ended - a.started, -1),
-	j.cluster, j.job, j.user, a.vc, a.gpu_type, a.nodes, a.category, a.fault, a.retry, a.rule, a.fingerprint`
+	j.cluster, j.user, a.vc, a.gpu_type, a.nodes, a.category, a.fault, a.retry, a.rule, a.fingerprint`
+
+// changedFacts is what readFacts needs for what has changed. By id it would read everything.
+const changedFacts = "a.rev > ? ORDER BY a.rev"
 
 // readFacts calls visit with the fact and the rev of every attempt that where lets through. It reads from the driver
 // itself, which for a million rows takes half of the time of database/sql.
@@ -276,8 +283,8 @@ func (f *facts) nodesOf(nodes term) []string {
 	return list
 }
 
-// matcher returns a function that says whether an attempt passes the filter.
-func (f *facts) matcher(filter *Filter, failedByDefault bool) func(*fact) bool {
+// matcher returns a function that says whether an attempt passes the filter; jobs are the filter's.
+func (f *facts) matcher(filter *Filter, jobs map[uint32]bool, failedByDefault bool) func(*fact) bool {
 	type list struct {
 		field func(*fact) term
 		has   []bool
@@ -293,7 +300,6 @@ func (f *facts) matcher(filter *Filter, failedByDefault bool) func(*fact) bool {
 		{filter.Rules, func(r *fact) term { return r.rule }},
 		{filter.Fingerprints, func(r *fact) term { return r.print }},
 		{filter.Clusters, func(r *fact) term { return r.cluster }},
-		{filter.Jobs, func(r *fact) term { return r.jobName }},
 		{filter.Users, func(r *fact) term { return r.user }},
 		{filter.VCs, func(r *fact) term { return r.vc }},
 		{filter.GPUTypes, func(r *fact) term { return r.gpuType }},
@@ -318,6 +324,9 @@ func (f *facts) matcher(filter *Filter, failedByDefault bool) func(*fact) bool {
 		if outcome == OutcomeFailed && r.category == none || outcome == OutcomePassed && r.category != none {
 			return false
 		}
+		if jobs != nil && !jobs[r.job] {
+			return false
+		}
 		for i := range lists {
 			if !lists[i].has[lists[i].field(r)] {
 				return false
@@ -325,6 +334,32 @@ func (f *facts) matcher(filter *Filter, failedByDefault bool) func(*fact) bool {
 		}
 		return true
 	}
+}
+
+// jobsOf returns the rows of the jobs that a filter names, nil where it names none. A job's name is not among the facts:
+// there are nearly as many of them as attempts.
+func (c *Corpus) jobsOf(ctx context.Context, filter *Filter) (map[uint32]bool, error) {
+	if len(filter.Jobs) == 0 {
+		return nil, nil
+	}
+	names, err := json.Marshal(filter.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.read.QueryContext(ctx, "SELECT id FROM job WHERE job IN (SELECT value FROM json_each(?))", string(names))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	jobs := map[uint32]bool{}
+	for rows.Next() {
+		var id uint32
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		jobs[id] = true
+	}
+	return jobs, rows.Err()
 }
 
 // bound returns a bound of a window in milliseconds. A time between two of them is rounded up: From ≤ t < To holds on.
@@ -389,11 +424,15 @@ func (c *Corpus) Attempts(ctx context.Context, filter Filter) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
+	jobs, err := c.jobsOf(ctx, &filter)
+	if err != nil {
+		return Page{}, err
+	}
 	f, err := c.current(ctx)
 	if err != nil {
 		return Page{}, err
 	}
-	ids, total := order.pick(f.list, f.matcher(&filter, false))
+	ids, total := order.pick(f.list, f.matcher(&filter, jobs, false))
 	f.mu.RUnlock()
 
 	page := Page{Total: total}

@@ -20,7 +20,7 @@ const (
 	factsMagic   = "culpritf"
 	factsVersion = 1 // raised with every change of fact
 	factsHeader  = len(factsMagic) + 4 + 8 + 4 + 8
-	factSize     = 8 + 8 + 8 + 4 + 4 + 11*4
+	factSize     = 8 + 8 + 8 + 4 + 4 + 10*4
 	saveAfter    = 100_000 // changes since the last time
 	saveAtClose  = 1000
 )

@@ -399,9 +399,11 @@ func (x *index) step(ctx context.Context) (n int, err error) {
 	return len(ids), nil
 }
 
+const changedAttempts = "SELECT id, rev FROM attempt WHERE rev > ? ORDER BY rev LIMIT ?"
+
 // next returns the attempts that changed first after what is indexed, and the rev of the last of them.
 func (x *index) next(ctx context.Context) (ids []int64, rev int64, err error) {
-	rows, err := x.corpus.read.QueryContext(ctx, "SELECT id, rev FROM attempt WHERE rev > ? ORDER BY rev LIMIT ?", x.done.Load(), indexBatch)
+	rows, err := x.corpus.read.QueryContext(ctx, changedAttempts, x.done.Load(), indexBatch)
 	if err != nil {
 		return nil, 0, err
 	}

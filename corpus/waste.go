@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"culprit/rules"
 )
 
 // Waste reports where the runtime and GPU time of the attempts that pass the filter went; of failed ones, unless
@@ -26,15 +28,19 @@ func (c *Corpus) Waste(ctx context.Context, filter Filter, by Grouping) (Report,
 	if _, err := newOrder(Filter{Outcome: filter.Outcome}); err != nil {
 		return Report{}, err
 	}
+	jobs, err := c.jobsOf(ctx, &filter)
+	if err != nil {
+		return Report{}, err
+	}
 	f, err := c.current(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	groups := f.group(&filter, by)
-	rows, total := f.rows(groups, by)
+	groups := f.group(&filter, jobs, by)
 	f.mu.RUnlock()
+	rows, total := groups.rows(by)
 
-	report := Report{By: by, From: timePtr(filter.Window.From), To: timePtr(filter.Window.To), Groups: len(rows), Total: total.WasteRow}
+	report := Report{By: by, From: timePtr(filter.Window.From), To: timePtr(filter.Window.To), Groups: len(rows), Total: total}
 	if filter.Limit > 0 && len(rows) > filter.Limit {
 		rows = rows[:filter.Limit]
 	}
@@ -66,99 +72,158 @@ func timePtr(t time.Time) *time.Time {
 	return &t
 }
 
-// member is an attempt's part in a group.
-type member struct {
-	fact  *fact
-	share int64 // of its GPU time, in milliseconds
-}
-
-// groups are the members of each group, one group after the other.
+// groups are what has been counted of each group, and the samples that remain to be counted group by group.
 type groups struct {
 	keys    []string
-	first   []int // index of a group's first member; one more at the end
-	members []member
-	all     []member // each attempt once, with all of its GPU time
+	tallies []tally // by group
+	of      []uint32
+	samples []sample // of group of[i]
+	total   tally
+	all     []sample // each attempt once
+	jobs    uint32   // over every sample's
+	users   int      // likewise
 }
 
-// group sorts the attempts that pass the filter into groups. It counts first and places then, so that it needs no
-// list a group.
-func (f *facts) group(filter *Filter, by Grouping) *groups {
-	matches := f.matcher(filter, true)
-	g := &groups{}
+// tally is what adds up.
+type tally struct {
+	attempts             int
+	gpu1, gpu2to4, over4 int
+	rtf, gpu             int64 // milliseconds
+	faults               [3]int
+	latest               int64 // id of the last attempt that was kept
+	began                int64 // the earliest end
+}
+
+// sample is what does not: it is counted when its group is together.
+type sample struct {
+	rtf  int64 // -1 where unknown
+	job  uint32
+	user term
+}
+
+func (t *tally) add(r *fact, gpuTime int64, fault int) {
+	t.attempts++
+	switch {
+	case r.gpus <= 1:
+		t.gpu1++
+	case r.gpus <= 4:
+		t.gpu2to4++
+	default:
+		t.over4++
+	}
+	t.rtf += max(r.rtf, 0)
+	t.gpu += gpuTime
+	t.faults[fault]++
+	t.latest = max(t.latest, r.id)
+	if t.began == 0 || r.ended < t.began {
+		t.began = r.ended
+	}
+}
+
+// sides are the faults by their number in a tally.
+var sides = [3]string{string(rules.FaultUser), string(rules.FaultInfrastructure), string(rules.FaultUnknown)}
+
+// sideOf returns the number of a fault.
+func (f *facts) sideOf() func(term) int {
+	var number [3]term
+	for i, s := range sides {
+		number[i] = f.number[s]
+	}
+	return func(t term) int {
+		for i, n := range number {
+			if t == n {
+				return i
+			}
+		}
+		return len(sides) - 1
+	}
+}
+
+// group counts the attempts that pass the filter.
+func (f *facts) group(filter *Filter, jobs map[uint32]bool, by Grouping) *groups {
+	g := &groups{users: len(f.text)}
+	matches, side := f.matcher(filter, jobs, true), f.sideOf()
+	key := f.keyer(g, by, filter.Zone)
+	nodes := f.nodeKeyer(g)
 	for i := range f.list {
-		if r := &f.list[i]; matches(r) {
-			g.all = append(g.all, member{r, r.gpuTime()})
+		r := &f.list[i]
+		if !matches(r) {
+			continue
+		}
+		s, time, fault := sample{r.rtf, r.job, r.user}, r.gpuTime(), side(r.fault)
+		g.all = append(g.all, s)
+		g.total.add(r, time, fault)
+		g.jobs = max(g.jobs, r.job+1)
+		if by != ByNode {
+			n := key(r)
+			g.at(n).add(r, time, fault)
+			g.of = append(g.of, n)
+			continue
+		}
+		list := nodes(r.nodes)
+		for i, n := range list {
+			left := int64(len(list) - i)
+			share := (time + left - 1) / left // so that the parts add up to the whole
+			time -= share
+			g.at(n).add(r, share, fault)
+			g.of, g.samples = append(g.of, n), append(g.samples, s)
 		}
 	}
-	if by == ByNode {
-		f.groupByNode(g)
-		return g
+	if by != ByNode {
+		g.samples = g.all
 	}
-	key := f.keyer(g, by, filter.Zone)
-	of := make([]uint32, len(g.all))
-	for i, m := range g.all {
-		of[i] = key(m.fact)
-	}
-	g.place(of, g.all)
 	return g
 }
 
-func (f *facts) groupByNode(g *groups) {
-	number := map[string]uint32{}
-	nodes := make([][]uint32, len(f.text)) // by list of nodes
-	var members []member
-	var of []uint32
-	for _, m := range g.all {
-		list := nodes[m.fact.nodes]
-		if list == nil {
-			list = g.numberNodes(number, f.nodesOf(m.fact.nodes))
-			nodes[m.fact.nodes] = list
-		}
-		n, left := int64(len(list)), m.share
-		for i, node := range list {
-			share := (left + n - int64(i) - 1) / (n - int64(i)) // so that the parts add up to the whole
-			left -= share
-			members, of = append(members, member{m.fact, share}), append(of, node)
-		}
+// at returns the tally of a group.
+func (g *groups) at(n uint32) *tally {
+	for int(n) >= len(g.tallies) {
+		g.tallies = append(g.tallies, tally{})
 	}
-	g.place(of, members)
+	return &g.tallies[n]
 }
 
-// numberNodes returns the groups of an attempt's nodes, at least one; a node named twice counts once.
-func (g *groups) numberNodes(number map[string]uint32, nodes []string) []uint32 {
-	if len(nodes) == 0 {
-		nodes = []string{""}
-	}
-	var list []uint32
-	for _, node := range nodes {
-		n, ok := number[node]
-		if !ok {
-			n = uint32(len(g.keys))
-			number[node] = n
-			g.keys = append(g.keys, node)
+// nodeKeyer returns a function that gives the groups of a list of nodes, at least one; a node named twice counts once.
+func (f *facts) nodeKeyer(g *groups) func(term) []uint32 {
+	number, known := map[string]uint32{}, make([][]uint32, len(f.text))
+	return func(nodes term) []uint32 {
+		if known[nodes] != nil {
+			return known[nodes]
 		}
-		if !slices.Contains(list, n) {
-			list = append(list, n)
+		names := f.nodesOf(nodes)
+		if len(names) == 0 {
+			names = []string{""}
 		}
+		var list []uint32
+		for _, name := range names {
+			n, ok := number[name]
+			if !ok {
+				n = uint32(len(g.keys))
+				number[name], g.keys = n, append(g.keys, name)
+			}
+			if !slices.Contains(list, n) {
+				list = append(list, n)
+			}
+		}
+		known[nodes] = list
+		return list
 	}
-	return list
 }
 
-// place puts members in the order of their groups.
-func (g *groups) place(of []uint32, members []member) {
-	g.first = make([]int, len(g.keys)+1)
-	for _, n := range of {
-		g.first[n+1]++
+// place returns the samples in the order of their groups, and where each group begins.
+func (g *groups) place() (placed []sample, first []int) {
+	first = make([]int, len(g.keys)+1)
+	for n := range g.tallies {
+		first[n+1] = first[n] + g.tallies[n].attempts
 	}
-	for i := range g.keys {
-		g.first[i+1] += g.first[i]
+	next := slices.Clone(first)
+	placed = make([]sample, len(g.samples))
+	for i, s := range g.samples {
+		n := g.of[i]
+		placed[next[n]] = s
+		next[n]++
 	}
-	at := slices.Clone(g.first)
-	g.members = make([]member, len(members))
-	for i, m := range members {
-		g.members[at[of[i]]] = m
-		at[of[i]]++
-	}
+	return placed, first
 }
 
 // keyer returns a function that gives the group of an attempt, and names the groups as they come up.
@@ -230,45 +295,38 @@ func period(by Grouping, t time.Time) string {
 	return t.Format("2006-01")
 }
 
-// row is a row of the report before its title is known.
+// row is a row of the report with what it is sorted and named by.
 type row struct {
 	WasteRow
-	rtf, gpu int64 // totals in milliseconds
-	latest   int64 // the id of the last attempt that was kept
-	began    int64 // the earliest end
+	*tally
 }
 
 // rows returns the rows of all groups, sorted, and the row of all attempts.
-func (f *facts) rows(g *groups, by Grouping) ([]row, row) {
+func (g *groups) rows(by Grouping) ([]row, WasteRow) {
+	samples, first := g.place()
 	rows := make([]row, len(g.keys))
 	var total row
+	var next atomic.Int64
 	var wg sync.WaitGroup
-	work := make(chan int)
-	jobs := f.jobs()
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			counter := newCounter(jobs, len(f.text))
-			for i := range work {
-				if i < 0 {
-					total = f.row(g.all, counter)
-					continue
+			c := &counter{jobs: make([]uint32, g.jobs), users: make([]uint32, g.users)}
+			for {
+				switch i := int(next.Add(1)) - 2; {
+				case i < 0: // the longest work comes first
+					total = c.row(&g.total, g.all, &g.total)
+				case i < len(rows):
+					rows[i] = c.row(&g.tallies[i], samples[first[i]:first[i+1]], &g.total)
+					rows[i].Key = g.keys[i]
+				default:
+					return
 				}
-				rows[i] = f.row(g.members[g.first[i]:g.first[i+1]], counter)
-				rows[i].Key = g.keys[i]
 			}
 		})
 	}
-	for i := -1; i < len(rows); i++ {
-		work <- i
-	}
-	close(work)
 	wg.Wait()
-	for i := range rows {
-		rows[i].RTFShare, rows[i].GPUShare = share(rows[i].rtf, total.rtf), share(rows[i].gpu, total.gpu)
-	}
-	total.RTFShare, total.GPUShare = share(total.rtf, total.rtf), share(total.gpu, total.gpu)
 	slices.SortFunc(rows, rowOrder(by))
-	return rows, total
+	return rows, total.WasteRow
 }
 
 func rowOrder(by Grouping) func(a, b row) int {
@@ -287,15 +345,6 @@ func share(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// jobs returns the number over all jobs'.
-func (f *facts) jobs() int {
-	var last uint32
-	for i := range f.list {
-		last = max(last, f.list[i].job)
-	}
-	return int(last) + 1
-}
-
 // counter counts distinct jobs and users: what has been seen carries the number of the round.
 type counter struct {
 	round       uint32
@@ -303,73 +352,90 @@ type counter struct {
 	rtf         []int64 // scratch
 }
 
-func newCounter(jobs, users int) *counter {
-	return &counter{jobs: make([]uint32, jobs), users: make([]uint32, users)}
-}
-
-// row sums up the members of a group.
-func (f *facts) row(members []member, c *counter) row {
-	r := row{began: math.MaxInt64}
+// row makes a row of what was added up and of its samples.
+func (c *counter) row(t *tally, samples []sample, total *tally) row {
+	r := WasteRow{Attempts: t.attempts, GPU1: t.gpu1, GPU2to4: t.gpu2to4, GPUOver4: t.over4, Fault: t.fault(),
+		RTFTotal: seconds(t.rtf), RTFShare: share(t.rtf, total.rtf), GPUSeconds: seconds(t.gpu), GPUShare: share(t.gpu, total.gpu)}
 	c.round++
 	c.rtf = c.rtf[:0]
-	faults := map[term]int{}
-	for _, m := range members {
-		c.count(&r, m.fact)
-		faults[m.fact.fault]++
-		r.gpu += m.share
-		r.began = min(r.began, m.fact.ended)
-		r.latest = max(r.latest, m.fact.id)
-		if m.fact.rtf >= 0 {
-			r.rtf += m.fact.rtf
-			c.rtf = append(c.rtf, m.fact.rtf)
+	for _, s := range samples {
+		if c.jobs[s.job] != c.round {
+			c.jobs[s.job] = c.round
+			r.Jobs++
+		}
+		if s.user != 0 && c.users[s.user] != c.round {
+			c.users[s.user] = c.round
+			r.Users++
+		}
+		if s.rtf >= 0 {
+			c.rtf = append(c.rtf, s.rtf)
 		}
 	}
-	r.Attempts = len(members)
-	r.Fault = f.most(faults)
-	slices.Sort(c.rtf)
 	r.RTFp50, r.RTFp90, r.RTFp95 = percentile(c.rtf, 50), percentile(c.rtf, 90), percentile(c.rtf, 95)
-	r.RTFTotal, r.GPUSeconds = seconds(r.rtf), seconds(r.gpu)
-	return r
+	return row{r, t}
 }
 
-// count counts an attempt's job and user, unless they have been in this round, and its demand.
-func (c *counter) count(r *row, f *fact) {
-	if c.jobs[f.job] != c.round {
-		c.jobs[f.job] = c.round
-		r.Jobs++
-	}
-	if f.user != 0 && c.users[f.user] != c.round {
-		c.users[f.user] = c.round
-		r.Users++
-	}
-	switch {
-	case f.gpus <= 1:
-		r.GPU1++
-	case f.gpus <= 4:
-		r.GPU2to4++
-	default:
-		r.GPUOver4++
-	}
-}
-
-// most returns the term that was counted most, the first in the alphabet of several.
-func (f *facts) most(counts map[term]int) string {
-	best, most := "", 0
-	for t, n := range counts {
-		if s := f.text[t]; n > most || n == most && s < best {
-			best, most = s, n
+// fault returns the fault of most of the attempts.
+func (t *tally) fault() string {
+	most := 0
+	for i, n := range t.faults {
+		if n > t.faults[most] {
+			most = i
 		}
 	}
-	return best
+	if t.faults[most] == 0 {
+		return ""
+	}
+	return sides[most]
 }
 
-// percentile returns the p-th percentile of sorted milliseconds in seconds, by nearest rank: the smallest value that at
-// least p percent of them do not exceed. It is 0 for none.
-func percentile(sorted []int64, p int) float64 {
-	if len(sorted) == 0 {
+// percentile returns the p-th percentile of milliseconds in seconds, by nearest rank: the smallest value that at least
+// p percent of them do not exceed. It is 0 for none. It changes the order of the list.
+func percentile(list []int64, p int) float64 {
+	if len(list) == 0 {
 		return 0
 	}
-	return seconds(sorted[(len(sorted)*p+99)/100-1])
+	return seconds(nth(list, (len(list)*p+99)/100-1))
+}
+
+// nth returns what would be at index n if the list were sorted. It moves values so that those before n are not greater,
+// those after not smaller.
+func nth(list []int64, n int) int64 {
+	low, high := 0, len(list)-1
+	for rounds := 0; high-low > 32; rounds++ {
+		if rounds > 64 { // values against which the choice of a pivot fails
+			break
+		}
+		i, j := low, high
+		pivot := median(list[low], list[(low+high)/2], list[high])
+		for i <= j {
+			for list[i] < pivot {
+				i++
+			}
+			for list[j] > pivot {
+				j--
+			}
+			if i <= j {
+				list[i], list[j] = list[j], list[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n <= j:
+			high = j
+		case n >= i:
+			low = i
+		default:
+			return list[n]
+		}
+	}
+	slices.Sort(list[low : high+1])
+	return list[n]
+}
+
+func median(a, b, c int64) int64 {
+	return max(min(a, b), min(max(a, b), c))
 }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }

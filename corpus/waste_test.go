@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,8 @@ func TestWasteGroupings(t *testing.T) {
 	}{
 		{ByFault, Filter{}, "infrastructure:1 user:3 unknown:1 "},
 		{ByUser, Filter{}, "bob:1 alice:3 :1 "},
+		{ByUser, Filter{Jobs: []string{"1", "3", "x"}}, "bob:1 alice:2 "},
+		{ByUser, Filter{Jobs: []string{"x"}}, ""},
 		{ByUser, Filter{Outcome: OutcomeAll}, "bob:2 alice:3 :1 "},
 		{ByUser, Filter{Outcome: OutcomePassed}, "bob:1 "},
 		{ByUser, Filter{Limit: 1}, "bob:1 "},
@@ -154,8 +157,25 @@ func TestPercentile(t *testing.T) {
 		for i := range tt.n {
 			list = append(list, int64(i+1)*1000)
 		}
+		rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 		if got := percentile(list, tt.p); got != tt.want {
 			t.Errorf("percentile %d of 1..%d = %v, want %v", tt.p, tt.n, got, tt.want)
+		}
+	}
+}
+
+func TestNth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 300 {
+		list := make([]int64, 1+rng.IntN(500))
+		for i := range list {
+			list[i] = rng.Int64N(1 + rng.Int64N(1000))
+		}
+		sorted := slices.Sorted(slices.Values(list))
+		for range 5 {
+			if n := rng.IntN(len(list)); nth(list, n) != sorted[n] {
+				t.Fatalf("nth %d of %v = %d, want %d", n, sorted, nth(list, n), sorted[n])
+			}
 		}
 	}
 }
@@ -379,4 +399,28 @@ func wasteBy(t *testing.T, c *Corpus) map[Grouping]Report {
 		all[by] = r
 	}
 	return all
+}
+
+// What follows rev must read what has changed and not the whole table.
+func TestChangesAreReadByIndex(t *testing.T) {
+	c := open(t, t.TempDir(), Options{NoIndex: true})
+	fill(t, c, 100, rand.New(rand.NewPCG(1, 1)))
+	for query, args := range map[string][]any{
+		"SELECT " + factColumns + " FROM attempt a JOIN job j ON j.id = a.job_id WHERE " + changedFacts: {1},
+		changedAttempts: {1, 1},
+	} {
+		rows, err := c.read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id, parent, unused int
+		var step string
+		if !rows.Next() {
+			t.Fatal("no plan")
+		}
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil || !strings.Contains(step, "attempt_by_rev") {
+			t.Errorf("%s\nis done by %q, %v; want the index attempt_by_rev", query, step, err)
+		}
+		rows.Close()
+	}
 }

@@ -6,7 +6,7 @@ CREATE TABLE job (
 	cluster TEXT NOT NULL,
 	job     TEXT NOT NULL, -- the scheduler's id
 	user    TEXT NOT NULL, -- '' until somebody says whose it is
-	UNIQUE (cluster, job)
+	UNIQUE (job, cluster)
 ) STRICT;
 
 CREATE TABLE attempt (
