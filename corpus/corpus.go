@@ -49,7 +49,7 @@ type Corpus struct {
 // Options are what Open can be told. The zero value writes, indexes and logs nothing.
 type Options struct {
 	Log      *slog.Logger // nil: silent
-	ReadOnly bool         // for reading beside a process that writes; the folder must exist and be of this version
+	ReadOnly bool         // for reading beside a process that writes; the folder must exist. Search sees the index of this moment
 	NoIndex  bool         // neither build nor ask the text index: Search is an error
 	MaxLag   int          // changed attempts that the index may be behind before Add waits for it; 0 is 10,000
 }

@@ -527,3 +527,24 @@ func FuzzLogReader(f *testing.F) {
 		}
 	})
 }
+
+// Uploads reuse their buffers: what they allocate does not grow with what is uploaded.
+func TestStagingMemory(t *testing.T) {
+	c := open(t, t.TempDir(), Options{NoIndex: true})
+	text := trainingLog(4<<20, 1)
+	upload := func(times int) {
+		var readers []io.Reader
+		for range times {
+			readers = append(readers, strings.NewReader(text))
+		}
+		writeLog(t, c, io.MultiReader(readers...))
+	}
+	upload(4)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	upload(64)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
+		t.Errorf("staging a log of 256 MB allocated %d MB", used>>20)
+	}
+}
