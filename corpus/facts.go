@@ -283,52 +283,46 @@ func (f *facts) nodesOf(nodes term) []string {
 	return list
 }
 
-// matcher returns a function that says whether an attempt passes the filter; jobs are the filter's.
-func (f *facts) matcher(filter *Filter, jobs map[uint32]bool, failedByDefault bool) func(*fact) bool {
-	type list struct {
-		field func(*fact) term
-		has   []bool
-	}
-	var lists []list
+// termFilter lets an attempt through if one of its terms is marked.
+type termFilter struct {
+	field func(*fact) term
+	has   []bool
+}
+
+// termFilters returns what the lists of a filter ask for.
+func (f *facts) termFilters(filter *Filter) []termFilter {
+	var list []termFilter
 	for _, l := range []struct {
 		wanted []string
-		field  func(*fact) term
+		by     Grouping
 	}{
-		{filter.Categories, func(r *fact) term { return r.category }},
-		{filter.Faults, func(r *fact) term { return r.fault }},
-		{filter.Retries, func(r *fact) term { return r.retry }},
-		{filter.Rules, func(r *fact) term { return r.rule }},
-		{filter.Fingerprints, func(r *fact) term { return r.print }},
-		{filter.Clusters, func(r *fact) term { return r.cluster }},
-		{filter.Users, func(r *fact) term { return r.user }},
-		{filter.VCs, func(r *fact) term { return r.vc }},
-		{filter.GPUTypes, func(r *fact) term { return r.gpuType }},
+		{filter.Categories, ByCategory}, {filter.Faults, ByFault}, {filter.Retries, ByRetry}, {filter.Rules, ByRule},
+		{filter.Fingerprints, ByFingerprint}, {filter.Clusters, ByCluster}, {filter.Users, ByUser}, {filter.VCs, ByVC}, {filter.GPUTypes, ByGPUType},
 	} {
 		if len(l.wanted) > 0 {
-			lists = append(lists, list{l.field, f.having(l.wanted)})
+			list = append(list, termFilter{termOf(l.by), f.having(l.wanted)})
 		}
 	}
 	if len(filter.Nodes) > 0 {
-		lists = append(lists, list{func(r *fact) term { return r.nodes }, f.havingNode(filter.Nodes)})
+		list = append(list, termFilter{func(r *fact) term { return r.nodes }, f.havingNode(filter.Nodes)})
 	}
+	return list
+}
+
+// matcher returns a function that says whether an attempt passes the filter; jobs are the filter's.
+func (f *facts) matcher(filter *Filter, jobs map[uint32]bool, outcome Outcome) func(*fact) bool {
+	terms := f.termFilters(filter)
 	from, to := bound(filter.Window.From, math.MinInt64), bound(filter.Window.To, math.MaxInt64)
 	none := f.number[rules.CategoryNone] // 0, which no attempt has, where there is none of it
-	outcome := filter.Outcome
-	if outcome == "" && failedByDefault {
-		outcome = OutcomeFailed
-	}
 	return func(r *fact) bool {
-		if r.ended < from || r.ended >= to || int(r.gpus) < filter.MinGPUs {
+		if r.ended < from || r.ended >= to || int(r.gpus) < filter.MinGPUs || jobs != nil && !jobs[r.job] {
 			return false
 		}
 		if outcome == OutcomeFailed && r.category == none || outcome == OutcomePassed && r.category != none {
 			return false
 		}
-		if jobs != nil && !jobs[r.job] {
-			return false
-		}
-		for i := range lists {
-			if !lists[i].has[lists[i].field(r)] {
+		for i := range terms {
+			if t := &terms[i]; !t.has[t.field(r)] {
 				return false
 			}
 		}
@@ -432,7 +426,7 @@ func (c *Corpus) Attempts(ctx context.Context, filter Filter) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	ids, total := order.pick(f.list, f.matcher(&filter, jobs, false))
+	ids, total := order.pick(f.list, f.matcher(&filter, jobs, filter.Outcome))
 	f.mu.RUnlock()
 
 	page := Page{Total: total}

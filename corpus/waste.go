@@ -142,7 +142,7 @@ func (f *facts) sideOf() func(term) int {
 // group counts the attempts that pass the filter.
 func (f *facts) group(filter *Filter, jobs map[uint32]bool, by Grouping) *groups {
 	g := &groups{users: len(f.text)}
-	matches, side := f.matcher(filter, jobs, true), f.sideOf()
+	matches, side := f.matcher(filter, jobs, cmp.Or(filter.Outcome, OutcomeFailed)), f.sideOf()
 	key := f.keyer(g, by, filter.Zone)
 	nodes := f.nodeKeyer(g)
 	for i := range f.list {
