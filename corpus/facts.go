@@ -340,20 +340,12 @@ func (c *Corpus) jobsOf(ctx context.Context, filter *Filter) (map[uint32]bool, e
 	if err != nil {
 		return nil, err
 	}
-	rows, err := c.read.QueryContext(ctx, "SELECT id FROM job WHERE job IN (SELECT value FROM json_each(?))", string(names))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
+	ids, err := c.readIDs(ctx, "SELECT id FROM job WHERE job IN (SELECT value FROM json_each(?))", string(names))
 	jobs := map[uint32]bool{}
-	for rows.Next() {
-		var id uint32
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		jobs[id] = true
+	for _, id := range ids {
+		jobs[uint32(id)] = true
 	}
-	return jobs, rows.Err()
+	return jobs, err
 }
 
 // bound returns a bound of a window in milliseconds. A time between two of them is rounded up: From ≤ t < To holds on.

@@ -46,21 +46,9 @@ func oneAttempt(query querier, id int64) (Attempt, error) {
 
 // History returns all attempts of a job, in the order of their numbers. An unknown job has none.
 func (c *Corpus) History(ctx context.Context, cluster, job string) ([]Attempt, error) {
-	rows, err := c.read.QueryContext(ctx, `SELECT id FROM attempt
+	ids, err := c.readIDs(ctx, `SELECT id FROM attempt
 		WHERE job_id = (SELECT id FROM job WHERE cluster = ? AND job = ?) ORDER BY number`, cluster, job)
 	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var ids []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	return readAttempts(c.reader(ctx), ids)
