@@ -46,16 +46,53 @@ func (c *Corpus) Add(ctx context.Context, a *Attempt, l *StagedLog) (existed boo
 			return false, err
 		}
 	}
-	var kept Attempt
 	err = c.commit(ctx, func(b *batch) (err error) {
-		kept, existed, err = c.add(b, sent, files)
+		sent, existed, err = c.add(b, sent, files)
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	*a = kept
+	*a = sent
 	return existed, nil
+}
+
+// Added is what has come of one attempt of AddAll.
+type Added struct {
+	Existed bool
+	Err     error
+}
+
+// AddAll adds records without logs, each as Add does and in their order, with few transactions for all of them. An error
+// of one is in its place and does not keep the others from being added.
+func (c *Corpus) AddAll(ctx context.Context, list []*Attempt) []Added {
+	results := make([]Added, len(list))
+	waiting := make([]*addition, len(list))
+	for i, a := range list {
+		r := &results[i]
+		sent := a.normal()
+		if r.Err = sent.check(); r.Err == nil && c.index != nil {
+			r.Err = c.index.waitForRoom(ctx)
+		}
+		if r.Err != nil {
+			continue
+		}
+		waiting[i] = &addition{ctx: ctx, done: make(chan struct{}), do: func(b *batch) error {
+			kept, existed, err := c.add(b, sent, nil)
+			if err == nil {
+				*a, r.Existed = kept, existed
+			}
+			return err
+		}}
+		r.Err = c.enqueue(waiting[i])
+	}
+	for i, w := range waiting {
+		if w != nil && results[i].Err == nil {
+			<-w.done
+			results[i].Err = w.err
+		}
+	}
+	return results
 }
 
 // take hands the staged logs over, once.

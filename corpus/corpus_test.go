@@ -330,6 +330,30 @@ func TestConcurrentAdds(t *testing.T) {
 	}
 }
 
+func TestAddAll(t *testing.T) {
+	c := open(t, t.TempDir(), Options{})
+	list := []*Attempt{
+		{Job: "1", User: "alice", Verdict: oom(0)},
+		{Job: "", Verdict: oom(0)},
+		{Job: "1", User: "bob", Verdict: oom(0)},
+		{Job: "1", User: "alice", GPUs: 2, Verdict: oom(0)},
+		{Job: "1", User: "alice", Verdict: oom(0)},
+	}
+	got := c.AddAll(t.Context(), list)
+	var field *FieldError
+	if !errors.As(got[1].Err, &field) || !errors.Is(got[2].Err, ErrConflict) {
+		t.Errorf("errors %v and %v; want a FieldError and a conflict", got[1].Err, got[2].Err)
+	}
+	for i, want := range map[int]Added{0: {}, 3: {}, 4: {Existed: true}} {
+		if got[i] != want {
+			t.Errorf("%d: %+v, want %+v", i, got[i], want)
+		}
+	}
+	if list[3].Number != 2 || list[4].ID != list[0].ID || list[2].ID != 0 {
+		t.Errorf("kept %+v", list)
+	}
+}
+
 func TestNotFound(t *testing.T) {
 	c := open(t, t.TempDir(), Options{NoIndex: true})
 	a := add(t, c, Attempt{Job: "1"}, "x", "text\n", "y", "text\n")

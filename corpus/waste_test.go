@@ -293,36 +293,36 @@ func TestAttemptsPages(t *testing.T) {
 	}
 }
 
-// fill adds n records of a made-up cluster, straight through the goroutine that writes.
+// fill adds n records of a made-up cluster.
 func fill(t testing.TB, c *Corpus, n int, rng *rand.Rand) {
 	t.Helper()
 	categories := []string{"cpu-oom", "incorrect-inputs", "semantic-error", "core-dump", "gpu-oom", "traceback", "none", "collective-timeout", "gpu-hardware", "no-signature"}
 	faults := []rules.Fault{rules.FaultUser, rules.FaultInfrastructure, rules.FaultUnknown}
 	start := *at("2026-10-01T00:00:00Z")
-	const chunk = 1000
-	for first := 0; first < n; first += chunk {
-		err := c.commit(t.Context(), func(b *batch) error {
-			for i := first; i < min(n, first+chunk); i++ {
-				cat := rng.IntN(len(categories))
-				begin := start.Add(time.Duration(rng.Int64N(int64(60 * 24 * time.Hour))).Truncate(time.Second))
-				end := begin.Add(time.Duration(math.Exp(rng.Float64()*12)*1000) * time.Millisecond)
-				nodes := []string{fmt.Sprintf("node-%d", rng.IntN(400))}
-				gpus := []int{1, 1, 2, 4, 8, 16}[rng.IntN(6)]
-				if gpus == 16 {
-					nodes = append(nodes, nodes[0]+"b")
-				}
-				a := Attempt{Job: fmt.Sprint(i * 7 / 10), VC: fmt.Sprintf("vc-%d", i*7/10%14), User: fmt.Sprintf("user-%d", i*7/10%350), GPUs: gpus, Nodes: nodes, Start: &begin, End: &end,
-					RunID: fmt.Sprint(i), Exit: code(1), Verdict: classifier.Verdict{Category: categories[cat], Title: categories[cat], Fault: faults[cat%3], Retry: rules.RetryOnce,
-						Rule: fmt.Sprintf("rule-%d", rng.IntN(230)), Fingerprint: fmt.Sprintf("%012x", rng.IntN(20_000)), Cascade: []classifier.Evidence{}}}
-				if _, _, err := c.add(b, a.normal(), nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+	var list []*Attempt
+	for i := range n {
+		cat := rng.IntN(len(categories))
+		begin := start.Add(time.Duration(rng.Int64N(int64(60 * 24 * time.Hour))).Truncate(time.Second))
+		end := begin.Add(time.Duration(math.Exp(rng.Float64()*12)*1000) * time.Millisecond)
+		nodes := []string{fmt.Sprintf("node-%d", rng.IntN(400))}
+		gpus := []int{1, 1, 2, 4, 8, 16}[rng.IntN(6)]
+		if gpus == 16 {
+			nodes = append(nodes, nodes[0]+"b")
 		}
+		job := i * 7 / 10
+		list = append(list, &Attempt{Job: fmt.Sprint(job), VC: fmt.Sprintf("vc-%d", job%14), User: fmt.Sprintf("user-%d", job%350), GPUs: gpus, Nodes: nodes,
+			Start: &begin, End: &end, RunID: fmt.Sprint(i), Exit: code(1), Verdict: classifier.Verdict{Category: categories[cat], Title: categories[cat],
+				Fault: faults[cat%3], Retry: rules.RetryOnce, Rule: fmt.Sprintf("rule-%d", rng.IntN(230)),
+				Fingerprint: fmt.Sprintf("%012x", rng.IntN(20_000)), Cascade: []classifier.Evidence{}}})
+		if len(list) < 1000 && i < n-1 {
+			continue
+		}
+		for i, added := range c.AddAll(t.Context(), list) {
+			if added.Err != nil || added.Existed || list[i].ID == 0 {
+				t.Fatalf("%+v: %+v", list[i], added)
+			}
+		}
+		list = list[:0]
 	}
 }
 

@@ -39,9 +39,6 @@ func (b *batch) nextRev() int64 {
 // commit has do run by the goroutine that writes and returns when its changes are durable. If do fails its changes are
 // undone, and those of requests in the same transaction are not.
 func (c *Corpus) commit(ctx context.Context, do func(*batch) error) error {
-	if c.write == nil {
-		return ErrReadOnly
-	}
 	a := &addition{ctx: ctx, do: do, done: make(chan struct{})}
 	if err := c.enqueue(a); err != nil {
 		return err
@@ -51,6 +48,9 @@ func (c *Corpus) commit(ctx context.Context, do func(*batch) error) error {
 }
 
 func (c *Corpus) enqueue(a *addition) error {
+	if c.write == nil {
+		return ErrReadOnly
+	}
 	c.queueing.RLock() // Close waits for it, so that everything queued is answered
 	defer c.queueing.RUnlock()
 	if c.life.Err() != nil {
