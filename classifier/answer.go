@@ -11,7 +11,7 @@ import (
 // verdict writes a resolution down.
 func (c *Classifier) verdict(a *attempt, exit Exit, r resolution) Verdict {
 	v := Verdict{RulesVersion: c.set.Version(), Bytes: a.bytes, Lines: a.lines, Progress: a.progress, Cascade: []Evidence{}}
-	if exit.Succeeded() && (a.finished || r.tier < tierExact) || exit.Code == nil && exit.State == "" && r.root == nil && a.finished {
+	if exit.Succeeded() && (a.ended || r.tier < tierExact) || exit.Code == nil && exit.State == "" && r.root == nil && a.ended {
 		v.none()
 		return v
 	}
@@ -24,7 +24,7 @@ func (c *Classifier) verdict(a *attempt, exit Exit, r resolution) Verdict {
 	default:
 		c.silent(&v, exit)
 	}
-	v.Retry = allowedRetry(v.Retry, v.Confidence)
+	v.Retry = v.allowedRetry()
 	return v
 }
 

@@ -15,6 +15,7 @@ type block struct {
 	kind       string
 	exceptions []exception // in the order of the log
 	explained  bool        // a cause or a fact matched one of its lines
+	ignored    bool        // Python says that it ignored the exception
 	at         *match      // the implicit match of the exception that would be the root
 }
 
@@ -48,10 +49,11 @@ var blockOpeners = []string{
 
 // blockState follows the block that one speaker is in.
 type blockState struct {
-	block *block
-	phase phase
-	link  link
-	rest  int // lines until a block is over that nothing more belongs to
+	block   *block
+	phase   phase
+	link    link
+	ignored bool // the next traceback is of an exception that Python ignored
+	rest    int  // lines until a block is over that nothing more belongs to
 }
 
 type phase uint8
@@ -96,6 +98,7 @@ func (s *blockState) follow(text string, newBlock func(kind string) *block) (ech
 
 // open starts a block at a line that is no Python traceback's first.
 func (s *blockState) open(t string, newBlock func(string) *block) (echo, names bool) {
+	s.ignored = strings.HasPrefix(t, "Exception ignored in")
 	switch {
 	case strings.HasPrefix(t, "terminate called "):
 		s.block, s.phase, s.rest = newBlock(blockCPP), native, 6
@@ -129,7 +132,8 @@ func (s *blockState) openTraceback(t string, newBlock func(string) *block) {
 	} else if l == linkNone && len(s.block.exceptions) > 0 && s.phase == after {
 		s.block = newBlock(blockPython) // two tracebacks in a row, with nothing that links them
 	}
-	s.link, s.rest = l, 400
+	s.block.ignored = s.block.ignored || s.ignored
+	s.link, s.rest, s.ignored = l, 400, false
 	s.phase = frames
 	if strings.ContainsAny(t, "╭┌") {
 		s.phase = box
@@ -193,7 +197,7 @@ func (s *blockState) afterException(t string, newBlock func(string) *block) (ech
 	case strings.HasPrefix(t, `  File "`) && strings.Contains(t, ", line "):
 		s.link, s.phase, s.rest = linkNested, frames, 400 // Ray quotes the remote traceback without its header
 		return true, false
-	case strings.HasPrefix(t, "terminate called "):
+	case strings.HasPrefix(t, "terminate called "), strings.HasPrefix(t, "Exception ignored in"):
 		s.close()
 		return s.open(t, newBlock)
 	}

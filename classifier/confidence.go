@@ -16,6 +16,9 @@ var tierConfidence = [...]float64{
 	tierFact:     0.97,
 }
 
+// lastWords is how many ordinary lines may follow the message of a process that is going down: hints, an epilogue.
+const lastWords = 12
+
 // confidence says how sure a resolution is: less for each cause that competes, and for a rule that only says that
 // something failed.
 func (r *resolution) confidence() float64 {
@@ -23,6 +26,9 @@ func (r *resolution) confidence() float64 {
 		return r.exit.confidence
 	}
 	c := tierConfidence[r.tier]
+	if r.tier == tierDoubtful && r.failed && r.root != nil && !r.root.implicit && r.root.who.ordinary-r.root.ordinary <= lastWords {
+		c = 0.82 // the only cause, near the end of a job that did fail
+	}
 	if r.root != nil && r.root.rule.Generic {
 		c = min(c, 0.8)
 	}
@@ -32,10 +38,11 @@ func (r *resolution) confidence() float64 {
 	return c
 }
 
-// retry is the advice that a confidence allows: never only where sure.
-func allowedRetry(retry rules.Retry, confidence float64) rules.Retry {
-	if retry == rules.RetryNever && confidence < sure {
+// allowedRetry is the advice that a verdict may give: never only where it is sure, and no more than once where causes that
+// have nothing to do with each other were found.
+func (v *Verdict) allowedRetry() rules.Retry {
+	if len(v.Others) > 0 || v.Retry == rules.RetryNever && v.Confidence < sure {
 		return rules.RetryOnce
 	}
-	return retry
+	return v.Retry
 }

@@ -71,6 +71,7 @@ var stateVerdicts = map[string]exitVerdict{
 	"BOOT_FAIL":              {category: "node-failure", says: "the scheduler reports that a node failed to boot", confidence: 0.93},
 	"NODELOST":               {category: "node-failure", says: "the node of the pod was lost", confidence: 0.93},
 	"PREEMPTED":              {category: "job-preempted", says: "the scheduler preempted the job", confidence: 0.95},
+	"REQUEUED":               {category: "job-preempted", says: "the job was put back into the queue while it ran", confidence: 0.8, fault: rules.FaultUnknown},
 	"TIMEOUT":                {category: "time-limit", says: "the job reached its time limit", confidence: 0.93},
 	"DEADLINE":               {category: "time-limit", says: "the job reached its deadline", confidence: 0.93},
 	"DEADLINEEXCEEDED":       {category: "time-limit", says: "the job reached its deadline", confidence: 0.93},

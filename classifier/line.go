@@ -20,9 +20,10 @@ type line struct {
 	time  time.Time // zero where the line carries none
 	level level
 
-	logged  bool // by c10's logger
-	raised  bool // names an exception
-	carrier bool // names an exception that only carries one of another process here
+	labelled bool // by srun
+	logged   bool // by c10's logger
+	raised   bool // names an exception
+	carrier  bool // names an exception that only carries one of another process here
 }
 
 // level is the severity that a line states of itself.
@@ -49,6 +50,9 @@ func undress(raw []byte) line {
 		if !l.takePrefix() {
 			break
 		}
+	}
+	if strings.HasPrefix(l.text, "Error reported to Coordinator: ") {
+		l.level = levelError // TensorFlow 1 says at the level of information why it stops
 	}
 	return l
 }
@@ -148,7 +152,7 @@ func (l *line) takePrefix() bool {
 	case c >= 'A' && c <= 'Z':
 		return l.takeGlog(s) || l.takeLevel(s) || l.takeSyslog(s) || l.takeNCCLHost(s)
 	case c >= 'a' && c <= 'z':
-		return l.takePiped(s) || l.takeHost(s) || l.takeNCCLHost(s)
+		return l.takePiped(s) || l.takeHost(s) || l.takeNCCLHost(s) || l.takeStampedHost(s)
 	}
 	return false
 }
@@ -197,6 +201,9 @@ func (l *line) takeBracket(s string) bool {
 	}
 	if host, pid, ok := strings.Cut(in, ":"); ok && isHost(host) && digits(pid) == len(pid) && pid != "" { // Open MPI
 		l.setNode(host)
+		return l.speaks(in, rest)
+	}
+	if isTag(in) { // [server], [trainer]
 		return l.speaks(in, rest)
 	}
 	if sourcePosition(in) { // [launch.py:139:main], [comm.py:637:init_distributed]
@@ -320,12 +327,13 @@ func (l *line) takePiped(s string) bool {
 // takeSrunLabel takes "3: ", the label of srun --label and mpiexec -l.
 func (l *line) takeSrunLabel(s string) bool {
 	n := digits(s)
-	if n == 0 || n > 5 || len(s) < n+1 || s[n] != ':' || l.who != "" {
+	if n == 0 || n > 5 || len(s) < n+1 || s[n] != ':' || l.labelled {
 		return false
 	}
 	if len(s) > n+1 && s[n+1] != ' ' {
 		return false
 	}
+	l.labelled = true
 	l.setRank(s[:n])
 	return l.speaks("rank"+s[:n], strings.TrimPrefix(s[n+1:], " "))
 }
@@ -402,6 +410,19 @@ func isProgram(s string) bool {
 		}
 	}
 	return strings.ContainsAny(s, "_") || strings.ToLower(s) != s
+}
+
+// isTag reports whether s, found in brackets, names a part of a program that speaks: a short word in lower case.
+func isTag(s string) bool {
+	if len(s) < 3 || len(s) > 20 || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return s != "c10d"
 }
 
 func isHex(s string) bool {

@@ -29,6 +29,7 @@ type match struct {
 	block   *block
 	logged  bool // by c10's logger
 	raised  bool // the line names the exception at the end of a traceback
+	raise   int  // which exception of its block
 	carrier bool // the line repeats what was raised in another process; the original follows in its block
 
 	// What had been said before the match, so that what came after it can be told.

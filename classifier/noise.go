@@ -27,7 +27,7 @@ func quoted(text string, rule *rules.Rule) bool {
 var quoteStarts = [...]string{
 	"# ", "#!", "//", "/*", `"""`, ">>> ", "raise ", "print(", "printf(", "echo ", "assert ", "except ", "elif ", "else:", "return ", "def ", "class ",
 	"log.", "logger.", "logging.", "warnings.warn(", "self.", "sys.", "os.", "TORCH_CHECK(", "throw ", "std::cerr", "LOG(",
-	"- line:", "line:", "pattern:", "literals:", "summary:", "advice:", "why:", "regex:", "- pattern", "- id:", "message_regex",
+	"- line:", "line:", "example:", "match:", "- match", "sample:", "want:", "expect", "pattern:", "literals:", "summary:", "advice:", "why:", "regex:", "- pattern", "- id:", "message_regex",
 	"grep ", "sed ", "awk ", "if ", "while ", "for ", "case ", "try:",
 	`{"text"`, `{"prompt"`, `{"instruction"`, `{"input"`, `{"content"`, `{"messages"`, `{"question"`, "prompt", "completion", "Prompt", "Completion", "eval prompt", "Q: ", "A: ",
 }

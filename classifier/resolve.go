@@ -53,6 +53,7 @@ type resolution struct {
 	cascade []*match
 	others  []*match // causes that root does not explain
 	tier    tier
+	failed  bool // the exit says that the attempt failed
 }
 
 // tier is how good the evidence of a root cause is.
@@ -75,13 +76,18 @@ func (a *attempt) resolve(exit Exit) resolution {
 	alive = slices.DeleteFunc(alive, func(m *match) bool { return m.survived })
 	r := chooseCause(alive)
 	r.uncarry(alive)
+	r.preferDirectCause(alive)
 	r.preferRaised(alive)
 	r.preferReason(alive)
 	chooseFact(&r, alive)
 	consultExit(&r, alive, exit)
 	if r.root == nil && r.exit == nil {
 		chooseSymptom(&r, alive)
+		r.preferRaised(alive)
 	}
+	r.preferFirstSaid(alive)
+	r.preferNarrower(alive)
+	r.failed = exit.Failed()
 	r.relate(alive)
 	return r
 }
@@ -205,6 +211,24 @@ func (r *resolution) uncarry(alive []*match) {
 	}
 }
 
+// preferDirectCause goes from an exception that was being handled to the one that the chain names as the direct cause of
+// what follows: the first was dealt with, the second was not.
+func (r *resolution) preferDirectCause(alive []*match) {
+	if r.root == nil || !r.root.raised || r.root.block == nil {
+		return
+	}
+	cause := slices.IndexFunc(r.root.block.exceptions, func(e exception) bool { return e.link == linkCause }) - 1
+	if cause < 0 || r.root.raise >= cause {
+		return
+	}
+	for _, m := range alive {
+		if m.block == r.root.block && m.raised && m.raise == cause && m.rule.Role == rules.Cause && !m.rule.Generic && !m.implicit {
+			r.root = m
+			return
+		}
+	}
+}
+
 // preferRaised goes from a line of c10's logger, which prints what is about to be raised, to the exception itself.
 func (r *resolution) preferRaised(alive []*match) {
 	if r.root == nil || !r.root.logged {
@@ -213,6 +237,39 @@ func (r *resolution) preferRaised(alive []*match) {
 	for _, m := range alive {
 		if m.raised && !m.carrier && m.rule == r.root.rule && m.who == r.root.who && m.seq > r.root.seq {
 			r.root = m
+			return
+		}
+	}
+}
+
+// preferFirstSaid goes from an exact cause to an earlier one of the same category that another rule matched and that was
+// only put aside because its speaker said more afterwards: it is the same failure, named first.
+func (r *resolution) preferFirstSaid(alive []*match) {
+	if r.root == nil || r.tier != tierExact {
+		return
+	}
+	for _, m := range alive {
+		if m.seq >= r.root.seq {
+			return
+		}
+		if m.doubtful && m.rule.Role == rules.Cause && !m.implicit && !m.rule.Generic && m.rule != r.root.rule && m.rule.Category == r.root.rule.Category && (m.level == levelNone || m.level > levelWarning) {
+			r.root = m
+			return
+		}
+	}
+}
+
+// narrower lists the categories that say more exactly why a checkpoint could not be written.
+var narrower = map[string]bool{"disk-full": true, "storage-error": true}
+
+// preferNarrower goes from a checkpoint that could not be written to the reason, where the same chain names it.
+func (r *resolution) preferNarrower(alive []*match) {
+	if r.root == nil || r.root.rule.Category.ID != "model-checkpoint-error" || r.tier == tierFact {
+		return
+	}
+	for _, m := range alive {
+		if m.rule.Role == rules.Cause && !m.rule.Generic && narrower[m.rule.Category.ID] && m.block != nil && m.block == r.root.block {
+			r.root, r.tier = m, tierExact
 			return
 		}
 	}
@@ -373,6 +430,9 @@ func (r *resolution) independent(m *match) bool {
 	}
 	if m.rule.Role == rules.Fact {
 		return m.rule.Category.ID != "cancelled" && m.rule.Category.ID != "time-limit" && r.tier != tierFact
+	}
+	if r.tier == tierWeak && m.implicit && m.who != r.root.who && exactness(m) == tierImplicit {
+		return true
 	}
 	return exactness(m) == tierExact && (r.tier != tierFact || !explains(r.root.rule.Category.ID, m.rule.Category.ID))
 }

@@ -41,8 +41,9 @@ type scanner struct {
 	watch     int   // lines still to be read one by one
 	unsettled bool  // a match waits to be survived
 	progress  Progress
-	advances  int // lines of progress, of everybody
-	finished  bool
+	advances  int  // lines of progress, of everybody
+	finished  bool // the last progress was the job's end, and nothing failed since
+	ended     bool // the job said at some time that it came to its end
 	speakers  map[string]*speaker
 	matches   map[int]*ruleMatches    // by index of the rule
 	implicit  map[string]*ruleMatches // by kind of block
@@ -59,8 +60,8 @@ type attempt struct {
 	bytes    int64
 	lines    int64
 	matches  []*match
-	progress Progress // of the log that went furthest
-	finished bool
+	progress Progress          // of the log that went furthest
+	ended    bool              // a log says that the job came to its end
 	ranks    map[string]string // process id → rank, from a launcher's summary
 	timeouts int               // patterns given up on
 }
@@ -415,11 +416,11 @@ func (s *scanner) fill(m *match, rule *rules.Rule, l *line) {
 	m.logged, m.raised, m.carrier = l.logged, l.raised, l.carrier
 	m.who, m.progressed, m.ordinary, m.allProgress, m.before = sp, sp.progressed, sp.ordinary, s.advances, s.progress
 	if b := sp.blocks.block; b != nil {
-		m.block = b
+		m.block, m.raise = b, len(b.exceptions)-1
 		b.explained = b.explained || rule.Role != rules.Symptom && !m.implicit
 	}
 	if rule.Role != rules.Symptom {
-		s.unsettled = true
+		s.unsettled, s.finished = true, false
 	}
 }
 
@@ -491,7 +492,7 @@ func (s *scanner) noteProgress(sp *speaker, text string) bool {
 	sp.progressed++
 	s.advances++
 	s.advance(adv, s.line)
-	s.finished = adv.finish
+	s.finished, s.ended = adv.finish, s.ended || adv.finish
 	return true
 }
 
@@ -531,7 +532,7 @@ func (s *scanner) searchBack(b []byte, done int) int {
 		if adv, ok := progressOf(undress(window(b[i+1:], 0, 0)).text); ok {
 			if line := s.line - int64(n) - 1; line > s.progress.LastLine {
 				s.advance(adv, line)
-				s.finished = adv.finish
+				s.finished, s.ended = adv.finish, s.ended || adv.finish
 			}
 			return -1
 		}
@@ -566,7 +567,7 @@ func (s *scanner) finish() {
 			s.a.matches = append(s.a.matches, q)
 		}
 	}
-	s.a.finished = s.a.finished || s.finished
+	s.a.ended = s.a.ended || s.ended
 	if s.progress.LastLine > 0 && (s.a.progress.LastLine == 0 || later(s.progress, s.a.progress)) {
 		s.a.progress = s.progress
 	}
@@ -597,7 +598,7 @@ const doubtAfter = 4
 func (s *scanner) settle(m *match) {
 	own := m.who.progressed - m.progressed
 	others := s.advances - m.allProgress
-	m.survived = own >= 2 || own == 1 && s.finished || others >= othersGoOn || own+others > 0 && s.finished
+	m.survived = m.block != nil && m.block.ignored || own >= 2 || own == 1 && s.finished || others >= othersGoOn || own+others > 0 && s.finished
 	m.doubtful = m.who.ordinary-m.ordinary >= doubtAfter
 }
 

@@ -143,6 +143,21 @@ func (l *line) takeSyslog(s string) bool {
 	return true
 }
 
+// takeStampedHost takes "host kernel: " after an absolute time, as rsyslog and journalctl -o short-iso print it.
+func (l *line) takeStampedHost(s string) bool {
+	host, rest, ok := strings.Cut(s, " ")
+	if !ok || l.time.IsZero() || l.node != "" || !isHost(host) {
+		return false
+	}
+	unit, text, ok := strings.Cut(rest, ": ")
+	if !ok || unit != "kernel" && !strings.HasSuffix(unit, "]") || len(unit) > 40 || strings.Contains(unit, " ") {
+		return false
+	}
+	l.setNode(host)
+	l.text = text
+	return true
+}
+
 // stampLayouts are the absolute times that logs carry; the shape decides before time.Parse is asked.
 var stampLayouts = []struct {
 	layout string
