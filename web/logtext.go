@@ -40,7 +40,8 @@ func shown(line string, hits [][2]int) (out []piece) {
 	}
 	at := 0
 	for _, h := range hits {
-		from, to := min(max(h[0], at), len(line)), min(max(h[1], at), len(line))
+		from := min(max(h[0], at), len(line))
+		to := min(max(h[1], from), len(line))
 		out = signs(out, line[at:from], false)
 		out = signs(out, line[from:to], true)
 		at = to

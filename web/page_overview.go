@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/url"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -55,7 +57,7 @@ func (s *Server) fillOverview(ctx context.Context, v *overviewView, values url.V
 	}{
 		{corpus.ByFault, "fault", 0, &v.Faults},
 		{corpus.ByCategory, "category", 12, &v.Categories},
-		{corpus.ByNode, "node", 10, &v.Nodes},
+		{corpus.ByNode, "node", 0, &v.Nodes}, // all, because the chart counts attempts and the report sorts by GPU time
 		{corpus.ByUser, "user", 10, &v.Users},
 	}
 	for _, chart := range charts {
@@ -78,6 +80,8 @@ func (s *Server) fillOverview(ctx context.Context, v *overviewView, values url.V
 	return err
 }
 
+const mostBars = 12
+
 // bars makes a chart of a report. Bars are as wide as their share of the widest; in the stacked chart of faults, of all.
 func bars(r corpus.Report, param string, byAttempts bool, keep []string) (out []bar) {
 	value := func(row corpus.WasteRow) float64 {
@@ -87,6 +91,9 @@ func bars(r corpus.Report, param string, byAttempts bool, keep []string) (out []
 		return row.GPUSeconds
 	}
 	var widest float64
+	if byAttempts {
+		slices.SortStableFunc(r.Rows, func(a, b corpus.WasteRow) int { return cmp.Compare(b.Attempts, a.Attempts) })
+	}
 	for _, row := range r.Rows {
 		widest = max(widest, value(row))
 	}
@@ -94,6 +101,9 @@ func bars(r corpus.Report, param string, byAttempts bool, keep []string) (out []
 	for _, row := range r.Rows {
 		if row.Key == "" || widest == 0 {
 			continue
+		}
+		if len(out) == mostBars {
+			break
 		}
 		b := bar{Label: row.Key, Fault: faultWord(row.Fault), Seconds: row.GPUSeconds, Attempts: row.Attempts, Start: start,
 			Link: link("/attempts", append([]string{param, row.Key}, keep...)...)}

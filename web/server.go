@@ -15,6 +15,7 @@ import (
 
 	"culprit/classifier"
 	"culprit/corpus"
+	"culprit/corpus/trace"
 )
 
 // Config is what a server needs. Corpus and Classifier are required; a zero value elsewhere means the default.
@@ -26,6 +27,7 @@ type Config struct {
 	URL        string       // where clients reach the server, for the command lines that pages show; default http://127.0.0.1:8080
 	MaxBytes   int64        // most bytes of log in one upload, unpacked; default 4 GiB
 	MaxUploads int          // most uploads read at once; default 32
+	LogRoots   []string     // folders below which logs are read that Slurm names; default: none
 }
 
 // Server answers requests from a corpus and a classifier.
@@ -36,6 +38,7 @@ type Server struct {
 	version    string
 	url        string
 	maxBytes   int64
+	logRoots   *trace.Roots
 
 	uploads    chan struct{} // a place for each upload that is being read
 	uploadWait time.Duration // how long an upload waits for a place
@@ -71,6 +74,9 @@ func New(cfg Config) (*Server, error) {
 	s.classifier.Store(cfg.Classifier)
 	var err error
 	if s.pages, err = loadPages(); err != nil {
+		return nil, err
+	}
+	if s.logRoots, err = trace.OpenRoots(cfg.LogRoots); err != nil {
 		return nil, err
 	}
 	s.metrics = newMetrics(s)
@@ -117,6 +123,7 @@ func (s *Server) routes() *gin.Engine {
 	get("/readyz", s.json(s.getReady))
 	get("/metrics", s.metrics.handler())
 	get("/openapi.yaml", s.json(getOpenAPI))
+	r.POST("/slurm/_doc", s.json(s.postSlurm))
 
 	get("/", s.page("overview", s.overviewPage))
 	get("/attempts", s.page("attempts", s.attemptsPage))

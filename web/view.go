@@ -334,20 +334,26 @@ func percent(share float64) string {
 	return strconv.FormatFloat(share*100, 'f', 0, 64) + " %"
 }
 
-// duration is a span in its two largest units.
+// duration is a span in its two largest units, or one where the other is 0.
 func duration(seconds float64) string {
 	s := int64(math.Round(seconds))
+	two := func(large int64, largeUnit string, small int64, smallUnit string) string {
+		if small == 0 {
+			return count(large) + " " + largeUnit
+		}
+		return fmt.Sprintf("%s %s %d %s", count(large), largeUnit, small, smallUnit)
+	}
 	switch {
 	case s == 0:
 		return "–"
 	case s < 60:
 		return fmt.Sprintf("%d s", s)
 	case s < 3600:
-		return fmt.Sprintf("%d min %d s", s/60, s%60)
+		return two(s/60, "min", s%60, "s")
 	case s < 48*3600:
-		return fmt.Sprintf("%d h %d min", s/3600, s%3600/60)
+		return two(s/3600, "h", s%3600/60, "min")
 	}
-	return fmt.Sprintf("%s d %d h", thousands(fmt.Sprint(s/86400)), s%86400/3600)
+	return two(s/86400, "d", s%86400/3600, "h")
 }
 
 // size is a number of bytes for people.

@@ -94,7 +94,7 @@ func FuzzLogText(f *testing.F) {
 func TestNumbersForPeople(t *testing.T) {
 	for _, test := range []struct{ got, want string }{
 		{gpuHours(0), "0"}, {gpuHours(10), "< 0.01"}, {gpuHours(3600), "1.00"}, {gpuHours(72_000), "20.0"}, {gpuHours(3600 * 1234567), "1,234,567"},
-		{duration(0), "–"}, {duration(59), "59 s"}, {duration(95), "1 min 35 s"}, {duration(7513), "2 h 5 min"}, {duration(50 * 3600), "2 d 2 h"},
+		{duration(0), "–"}, {duration(59), "59 s"}, {duration(95), "1 min 35 s"}, {duration(7513), "2 h 5 min"}, {duration(3600), "1 h"}, {duration(50 * 3600), "2 d 2 h"},
 		{percent(0), "0 %"}, {percent(0.0001), "< 0.1 %"}, {percent(0.0912), "9.1 %"}, {percent(0.91), "91 %"}, {percent(1), "100 %"},
 		{size(1), "1 bytes"}, {size(316), "316 bytes"}, {size(1536), "1.5 KiB"}, {size(4 << 30), "4 GiB"},
 		{count(1234567), "1,234,567"}, {count(int64(-1234)), "-1,234"}, {count(new(int64(9000))), "9,000"}, {count((*int64)(nil)), "–"},
