@@ -183,7 +183,7 @@ func TestRealSlurm(t *testing.T) {
 	if err := start.Run(); err != nil {
 		t.Skipf("Slurm does not come up here: %v", err)
 	}
-	defer exec.Command(script, "stop", slurm).Run()
+	defer stopSlurm(t, script, slurm)
 
 	submit := func(arguments ...string) string {
 		t.Helper()
@@ -208,6 +208,33 @@ func TestRealSlurm(t *testing.T) {
 			body, _ := json.Marshal(a)
 			t.Errorf("job %s: %s, want %s with a log for the first only", job, body, want)
 		}
+	}
+}
+
+// stopSlurm ends the daemons and waits until they have written their state.
+func stopSlurm(t *testing.T, script, dir string) {
+	pids, _ := filepath.Glob(filepath.Join(dir, "*.pid"))
+	var running []string
+	for _, file := range pids {
+		pid, err := os.ReadFile(file)
+		if err == nil {
+			running = append(running, "/proc/"+strings.TrimSpace(string(pid)))
+		}
+	}
+	if err := exec.Command(script, "stop", dir).Run(); err != nil {
+		t.Errorf("stopping Slurm: %v", err)
+	}
+	for range 100 {
+		left := 0
+		for _, proc := range running {
+			if status, err := os.ReadFile(proc + "/stat"); err == nil && !strings.Contains(string(status), ") Z ") {
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

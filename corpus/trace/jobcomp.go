@@ -50,6 +50,12 @@ func JobCompletion(doc []byte, opt Options) (Record, error) {
 		qos: d.QOS, cluster: d.Cluster, name: d.Name, nodes: d.Nodes, failedNode: d.FailedNode, submit: d.Submit, start: d.Start, end: d.End,
 		elapsed: string(d.Elapsed), state: d.State, exit: exitText(d.Exit), derived: exitText(d.Derived), allocated: d.Allocated, requested: d.Requested,
 		restarts: string(d.Restarts), dir: d.Dir, stderr: d.StdErr, stdout: d.StdOut, arrayJob: string(d.ArrayJob), arrayTask: string(d.ArrayTask), utc: true}
+	if slurmState(run.state) == "PENDING" && known(run.start) != "" && known(run.end) != "" {
+		run.state = "REQUEUED" // Slurm says what the job is by now: it waits again
+		if run.exit == "0:0" {
+			run.exit = ""
+		}
+	}
 	rec, err := run.record(time.UTC)
 	var out Record
 	y := newYielder(opt, func(r Record, skipped error) bool {

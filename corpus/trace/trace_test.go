@@ -352,3 +352,121 @@ func TestRoots(t *testing.T) {
 		t.Error("a root that is not named from / on opens")
 	}
 }
+
+// TestJobCompletion reads what a Slurm 22.05 sent: a batch script that fails, an array of two, a script that kills itself,
+// and a job that is requeued while it runs, of which Slurm says that it is pending.
+func TestJobCompletion(t *testing.T) {
+	docs, err := os.ReadFile("testdata/jobcomp.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for doc := range strings.Lines(string(docs)) {
+		got = append(got, line(JobCompletion([]byte(doc), Options{Now: now.Add(24 * time.Hour)})))
+	}
+	want := []string{
+		"1 #0 start 2026-12-01T19:48:27Z ada main 0x gpu-01 1201T194827 1201T194827 gpu_s=0 FAILED 1:0 log=/home/ada/err.1",
+		"7 #0 start 2026-12-01T19:48:27Z ada main 0x gpu-01 1201T194827 1201T194827 gpu_s=0 FAILED 1:0 log=/home/ada/out-train-7.txt",
+		"2 #0 start 2026-12-01T19:48:27Z ada main 0x gpu-01 1201T194827 1201T194827 gpu_s=0 FAILED 1:0 log=/home/ada/out-train-2.txt",
+		"3 #0 start 2026-12-01T19:48:30Z ada main 0x gpu-01 1201T194830 1201T194830 gpu_s=0 FAILED 137:9 log=/home/ada/slurm-3.out",
+		"5 #0 start 2026-12-01T19:48:33Z ada main 0x gpu-01 1201T194833 1201T194833 gpu_s=0 FAILED 1:0 log=/home/ada/slurm-5.out",
+		"4 #0 start 2026-12-01T19:48:30Z ada main 0x gpu-01 1201T194830 1201T194850 gpu_s=0 FAILED 3:0 log=/home/ada/slurm-4.out",
+		"6 #0 start 2026-12-01T19:48:33Z ada main 0x gpu-01 1201T194833 1201T194920 gpu_s=0 REQUEUED ?:0 log=/home/ada/slurm-6.out",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestJobCompletionOfOthers: fields of newer and older versions, and documents that are none.
+func TestJobCompletionOfOthers(t *testing.T) {
+	for _, tt := range []struct{ doc, want string }{
+		{`{"jobid": 9, "sluid": "s1", "username": "ada", "account": "nlp", "cluster": "c", "state": "OUT_OF_MEMORY", "exit_code": "0:125", "@start": "2026-11-01T00:00:00", "@end": "2026-11-01T00:01:00", "tres_alloc": "gres/gpu=2", "nodes": "n[1-2]"}`,
+			"9 #0 s1 ada nlp 2x n1+n2 1101T000000 1101T000100 gpu_s=120 OUT_OF_MEMORY ?:125"},
+		{`{"jobid": 9, "state": "FAILED", "exit_code": 256, "@start": "2026-11-01T00:00:00", "@end": "2026-11-01T00:01:00"}`,
+			"9 #0 start 2026-11-01T00:00:00Z   0x  1101T000000 1101T000100 gpu_s=0 FAILED 1:0"},
+		{`{"jobid": 9, "state": "FAILED", "exit_code": 139, "@start": "2026-11-01T00:00:00", "@end": "2026-11-01T00:01:00"}`,
+			"9 #0 start 2026-11-01T00:00:00Z   0x  1101T000000 1101T000100 gpu_s=0 FAILED 139:11"},
+		{`{"jobid": 9, "state": "CANCELLED", "exit_code": "0:0", "@start": "Unknown", "@end": "2026-11-01T00:01:00"}`, "skip document 9: it never ran"},
+		{`{"jobid": 9, "state": "RESIZING", "@start": "2026-11-01T00:00:00", "@end": "2026-11-01T00:01:00"}`, "skip document 9: it has not ended; import again when it has"},
+		{`{"state": "FAILED"}`, "error the document has no jobid"},
+		{`[1]`, "error json: cannot unmarshal array into Go value of type trace.jobcompDoc"},
+		{`{"jobid": 9, "state": "FAILED", "@start": "now"}`, `skip document 9: it cannot be read`},
+	} {
+		if got := line(JobCompletion([]byte(tt.doc), Options{Now: now})); got != tt.want {
+			t.Errorf("%s\n got %s\nwant %s", tt.doc, got, tt.want)
+		}
+	}
+}
+
+// TestKubernetes: what kubectl get pods,jobs,events -o json prints.
+func TestKubernetes(t *testing.T) {
+	pod := func(name, uid, labels, spec, status string) string {
+		return `{"kind": "Pod", "metadata": {"name": "` + name + `", "namespace": "nlp", "uid": "` + uid + `", "creationTimestamp": "2026-11-01T00:00:00Z", "labels": {` + labels + `}},
+		 "spec": {"nodeName": "gpu-` + uid + `", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "8"}}}` + spec + `]}, "status": {` + status + `}}`
+	}
+	done := func(code, reason, start, end string) string {
+		return `{"terminated": {"exitCode": ` + code + `, "reason": "` + reason + `", "startedAt": "2026-11-01T` + start + `Z", "finishedAt": "2026-11-01T` + end + `Z"}}`
+	}
+	status := func(phase, state string) string {
+		return `"phase": "` + phase + `", "containerStatuses": [{"name": "main", "restartCount": 0, "state": ` + state + `}]`
+	}
+	worker := func(index string) string {
+		return `"training.kubeflow.org/job-name": "llama", "training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "` + index + `"`
+	}
+	event := func(uid, reason string) string {
+		return `{"kind": "Event", "metadata": {"name": "e"}, "reason": "` + reason + `", "involvedObject": {"kind": "Pod", "uid": "` + uid + `"}}`
+	}
+	for _, tt := range []struct {
+		name  string
+		items []string
+		want  []string
+	}{
+		{"failed, out of memory, completed", []string{
+			pod("a", "1", `"user": "ada"`, "", status("Failed", done("1", "Error", "00:00:10", "00:01:10"))),
+			pod("b", "2", `"batch.kubernetes.io/job-name": "eval"`, "", status("Failed", done("137", "OOMKilled", "00:00:10", "00:01:10"))),
+			pod("c", "3", "", "", status("Succeeded", done("0", "Completed", "00:00:10", "00:01:10")))}, []string{
+			"nlp/a #0 1 ada nlp 8x gpu-1 1101T000010 1101T000110 gpu_s=480 Error 1:0",
+			"nlp/c #0 3  nlp 8x gpu-3 1101T000010 1101T000110 gpu_s=480 Completed 0:0",
+			"nlp/eval #0 2  nlp 8x gpu-2 1101T000010 1101T000110 gpu_s=480 OOMKilled 137:0"}},
+		{"exit code 137 by preemption, by an event", []string{
+			pod("a", "1", "", "", status("Failed", done("137", "Error", "00:00:10", "00:01:10"))+`, "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]`),
+			pod("b", "2", "", "", status("Failed", done("137", "Error", "00:00:10", "00:01:10"))),
+			event("2", "TaintManagerEviction")}, []string{
+			"nlp/a #0 1  nlp 8x gpu-1 1101T000010 1101T000110 gpu_s=480 Error 137:0 PreemptionByScheduler",
+			"nlp/b #0 2  nlp 8x gpu-2 1101T000010 1101T000110 gpu_s=480 Error 137:0 DeletionByTaintManager"}},
+		{"evicted before a container said anything", []string{
+			pod("a", "1", "", "", `"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.", "startTime": "2026-11-01T00:00:10Z", "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-01T00:02:10Z"}]`)}, []string{
+			"nlp/a #0 1  nlp 8x gpu-1 1101T000010 1101T000210 gpu_s=960 Evicted ?:0 The node was low on resource: memory."}},
+		{"a job of two workers, run twice; the first to fail says why", []string{
+			pod("w0", "1", worker("0"), "", status("Failed", done("1", "Error", "00:00:10", "00:02:10"))),
+			pod("w1", "2", worker("1"), "", status("Failed", done("137", "OOMKilled", "00:00:12", "00:02:00"))),
+			pod("w0-x", "3", worker("0"), "", status("Failed", done("0", "Completed", "01:00:00", "01:10:00"))),
+			pod("w1-x", "4", worker("1"), "", status("Failed", done("0", "Completed", "01:00:00", "01:10:00")))}, []string{
+			"nlp/llama #0 1  nlp 16x gpu-1+gpu-2 1101T000010 1101T000210 gpu_s=1920 OOMKilled 137:0",
+			"nlp/llama #0 3  nlp 16x gpu-3+gpu-4 1101T010000 1101T011000 gpu_s=9600 Completed 0:0"}},
+		{"a container that was restarted, and runs", []string{
+			pod("a", "1", "", "", `"phase": "Running", "containerStatuses": [{"name": "main", "restartCount": 2, "state": {"running": {}}, "lastState": `+done("139", "Error", "00:00:10", "00:01:10")+`}]`)}, []string{
+			"nlp/a #0 1/1  nlp 8x gpu-1 1101T000010 1101T000110 gpu_s=480 Error 139:0"}},
+		{"running and pending", []string{
+			pod("a", "1", "", "", status("Running", `{"running": {}}`)),
+			pod("b", "2", "", "", `"phase": "Pending"`)}, []string{
+			"skip pod a a: it has not ended; import again when it has", "skip pod b b: it has not ended; import again when it has"}},
+		{"a sidecar's end is not the job's", []string{
+			pod("a", "1", "", `, {"name": "proxy"}`, `"phase": "Failed", "containerStatuses": [{"name": "proxy", "state": `+done("1", "Error", "00:00:10", "00:05:00")+`}, {"name": "main", "state": `+done("3", "Error", "00:00:10", "00:01:10")+`}]`)}, []string{
+			"nlp/a #0 1  nlp 8x gpu-1 1101T000010 1101T000110 gpu_s=480 Error 3:0"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			list := `{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(tt.items, ",") + `], "metadata": {}}`
+			single := strings.Join(tt.items, "\n")
+			for form, in := range map[string]string{"list": list, "objects": single} {
+				if diff := cmp.Diff(tt.want, lines(Kubernetes(strings.NewReader(in), Options{Now: now}))); diff != "" {
+					t.Errorf("as %s: %s", form, diff)
+				}
+			}
+		})
+	}
+	if got := lines(Kubernetes(strings.NewReader(`{"kind": "List", "items": [{"kind": "P`), Options{})); len(got) != 1 || !strings.HasPrefix(got[0], "error ") {
+		t.Errorf("a list that is cut: %q, want an error", got)
+	}
+}
