@@ -27,7 +27,11 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A signal that whoever started us wants ignored stays ignored, for the job of run too.
+	ctx, stop := context.Background(), func() {}
+	if ends := unignored([]os.Signal{os.Interrupt, syscall.SIGTERM}); len(ends) > 0 {
+		ctx, stop = signal.NotifyContext(ctx, ends...)
+	}
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -93,7 +97,8 @@ Every flag can be set by an environment variable: CULPRIT_LISTEN for --listen.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(classifyCommand(), evalCommand(), rulesCommand(), versionCommand(), serveCommand(), reportCommand(), reindexCommand(), healthcheckCommand())
+	root.AddCommand(classifyCommand(), evalCommand(), rulesCommand(), versionCommand(), serveCommand(), reportCommand(), reindexCommand(), healthcheckCommand(),
+		runCommand(), gateCommand(), relayCommand())
 	return root
 }
 
