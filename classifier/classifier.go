@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"runtime"
 
 	"culprit/rules"
 )
@@ -18,7 +19,8 @@ type Log struct {
 type Classifier struct {
 	set    *rules.Set
 	filter *filter
-	gates  int // how many of the filter's literals are the rules'; "checkpoint" follows, then what opens a block
+	cores  chan struct{} // a place for each core that scans pieces of large logs
+	gates  int           // how many of the filter's literals are the rules'; "checkpoint" follows, then what opens a block
 }
 
 // New prepares a classifier for a set of rules.
@@ -29,7 +31,7 @@ func New(set *rules.Set) *Classifier {
 	for _, text := range blockOpeners {
 		gates = append(gates, rules.Gate{Literal: text})
 	}
-	return &Classifier{set: set, filter: newFilter(gates, commonWord), gates: n}
+	return &Classifier{set: set, filter: newFilter(gates, commonWord), gates: n, cores: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
 // Rules returns the set that the classifier was made with.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -12,23 +11,11 @@ import (
 )
 
 const (
-	chunkSize   = 256 << 10 // a log is read in pieces of this size
-	overlap     = 8 << 10   // what is seen again of a line that is longer than a piece
-	watchLines  = 300       // how many lines after a match are read one by one
-	sampleLines = 24        // how many lines of each piece are, while it is open whether a match was survived
-	lookBack    = 120       // how many lines before a match are searched for progress
-	maxSpeakers = 4096      // further ones share a name
+	watchLines  = 300  // how many lines after a match are read one by one
+	sampleLines = 24   // how many lines of each piece are, while it is open whether a match was survived
+	lookBack    = 120  // how many lines before a match are searched for progress
+	maxSpeakers = 4096 // further ones share a name
 )
-
-// chunk is a piece of a log: whole lines, but for a line that is longer than a piece.
-type chunk struct {
-	data      []byte
-	offset    int64 // of data in the log
-	continued bool  // data starts inside of a line
-	seen      int   // bytes of data that the piece before had too
-	unended   bool  // data ends inside of a line
-	hits      []hit
-}
 
 // scanner reads one log of an attempt.
 type scanner struct {
@@ -82,58 +69,6 @@ func (c *Classifier) scan(ctx context.Context, a *attempt, log Log) error {
 	s.finish()
 	return nil
 }
-
-// readChunks reads r to its end, scans each piece for literals and hands the pieces to consume in their order. It
-// returns how many bytes and lines there were; a last line without \n counts.
-func (c *Classifier) readChunks(ctx context.Context, r io.Reader, consume func(*chunk)) (total, lines int64, err error) {
-	buf := make([]byte, chunkSize+overlap)
-	n, seen := 0, 0 // bytes in buf, of which seen were in the piece before
-	var ch chunk
-	continued, ended := false, true
-	for {
-		if err := ctx.Err(); err != nil {
-			return total, lines, err
-		}
-		m, err := io.ReadFull(r, buf[n:])
-		total += int64(m)
-		eof := err == io.EOF || err == io.ErrUnexpectedEOF
-		if err != nil && !eof {
-			return total, lines, err
-		}
-		lines += int64(bytes.Count(buf[n:n+m], newline))
-		n += m
-		if n > seen {
-			ended = buf[n-1] == '\n'
-		}
-		cut := n
-		if !eof {
-			if i := bytes.LastIndexByte(buf[seen:n], '\n'); i >= 0 {
-				cut = seen + i + 1
-			}
-		}
-		if cut > seen {
-			ch = chunk{data: buf[:cut], offset: total - int64(n), continued: continued, seen: seen, hits: ch.hits[:0]}
-			ch.unended = buf[cut-1] != '\n'
-			c.scanChunk(&ch)
-			consume(&ch)
-		}
-		if eof {
-			break
-		}
-		if buf[cut-1] == '\n' {
-			n, seen, continued = copy(buf, buf[cut:n]), 0, false
-			continue
-		}
-		n = copy(buf, buf[cut-overlap:cut]) // a line longer than a piece: see its end again
-		seen, continued = n, true
-	}
-	if total > 0 && !ended {
-		lines++
-	}
-	return total, lines, nil
-}
-
-var newline = []byte{'\n'}
 
 // scanChunk finds the literals in a piece. Lines with escape sequences are searched as they read without them.
 func (c *Classifier) scanChunk(ch *chunk) {
