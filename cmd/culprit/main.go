@@ -98,7 +98,7 @@ Every flag can be set by an environment variable: CULPRIT_LISTEN for --listen.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(classifyCommand(), evalCommand(), rulesCommand(), versionCommand(), serveCommand(), reportCommand(), reindexCommand(), healthcheckCommand(),
-		runCommand(), gateCommand(), relayCommand())
+		runCommand(), gateCommand(), relayCommand(), importCommand())
 	return root
 }
 
