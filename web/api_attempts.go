@@ -222,12 +222,13 @@ func prefers(c *gin.Context, mediaType string) bool {
 	return i >= 0 && (j < 0 || i < j)
 }
 
-// jobView is a job with its attempts.
+// jobView is a job with its attempts and what the gate says of the last one now.
 type jobView struct {
-	Job      string           `json:"job"`
-	Cluster  string           `json:"cluster,omitempty"`
-	User     string           `json:"user,omitempty"`
-	Attempts []corpus.Attempt `json:"attempts"` // the oldest first
+	Job      string              `json:"job"`
+	Cluster  string              `json:"cluster,omitempty"`
+	User     string              `json:"user,omitempty"`
+	Attempts []corpus.Attempt    `json:"attempts"` // the oldest first
+	Gate     classifier.Decision `json:"gate"`
 }
 
 func (s *Server) getJob(c *gin.Context) (any, error) {
@@ -244,5 +245,7 @@ func (s *Server) getJob(c *gin.Context) (any, error) {
 	if len(attempts) == 0 {
 		return nil, refuse(http.StatusNotFound, "job %s: not found; if it ran on a named cluster, say ?cluster=", quote(job))
 	}
-	return jobView{job, cluster, attempts[len(attempts)-1].User, attempts}, nil
+	last := len(attempts) - 1
+	gate := classifier.Decide(*s.policy.Load(), attempts[last].Record(), corpus.Records(attempts[:last]))
+	return jobView{job, cluster, attempts[last].User, attempts, gate}, nil
 }

@@ -20,6 +20,7 @@ type metrics struct {
 	classifyTime prometheus.Histogram
 	logBytes     prometheus.Counter
 	verdicts     *prometheus.CounterVec
+	decisions    *prometheus.CounterVec
 }
 
 func newMetrics(s *Server) *metrics {
@@ -35,12 +36,14 @@ func newMetrics(s *Server) *metrics {
 			Help: "Bytes of log classified, unpacked."}),
 		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "culprit_verdicts_total",
 			Help: "Verdicts given, by category, fault and retry advice."}, []string{"category", "fault", "retry"}),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "culprit_gate_decisions_total",
+			Help: "Decisions of the gate; would is what they would be if everything were enforced."}, []string{"verdict", "would", "mode", "category"}),
 	}
 	uploads := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "culprit_uploads_active",
 		Help: "Uploads that are being read."}, func() float64 { return float64(len(s.uploads)) })
 	places := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "culprit_uploads_limit",
 		Help: "Uploads that may be read at once."}, func() float64 { return float64(cap(s.uploads)) })
-	m.registry.MustRegister(m.requests, m.requestTime, m.classifyTime, m.logBytes, m.verdicts, uploads, places, &state{s: s},
+	m.registry.MustRegister(m.requests, m.requestTime, m.classifyTime, m.logBytes, m.verdicts, m.decisions, uploads, places, &state{s: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -34,6 +34,7 @@ type Config struct {
 type Server struct {
 	corpus     *corpus.Corpus
 	classifier atomic.Pointer[classifier.Classifier]
+	policy     atomic.Pointer[classifier.Policy] // of the gate
 	log        *slog.Logger
 	version    string
 	url        string
@@ -72,6 +73,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.uploads = make(chan struct{}, cfg.MaxUploads)
 	s.classifier.Store(cfg.Classifier)
+	s.SetPolicy(classifier.DefaultPolicy())
 	var err error
 	if s.pages, err = loadPages(); err != nil {
 		return nil, err
@@ -114,6 +116,7 @@ func (s *Server) routes() *gin.Engine {
 	get("/api/v1/attempts/:id", s.json(s.getAttempt))
 	get("/api/v1/attempts/:id/log", s.json(s.getLog))
 	get("/api/v1/jobs/:job", s.json(s.getJob))
+	r.POST("/api/v1/gate", s.json(s.postGate))
 	get("/api/v1/search", s.json(s.getSearch))
 	get("/api/v1/report", s.json(s.getReport))
 	get("/api/v1/rules", s.json(s.getRules))
