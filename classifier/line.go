@@ -357,18 +357,21 @@ func (l *line) takeHost(s string) bool {
 
 // takeNCCLHost takes "host:pid:tid [gpu] " before NCCL's messages.
 func (l *line) takeNCCLHost(s string) bool {
-	i := strings.Index(s, "] NCCL ")
-	if i < 0 || i > 100 {
+	host, rest, ok := strings.Cut(s, ":")
+	if !ok || !isHost(host) {
 		return false
 	}
-	head := s[:i]
-	j := strings.LastIndexByte(head, '[')
-	host, _, ok := strings.Cut(head, ":")
-	if j < 0 || !ok || strings.ContainsAny(host, " []") {
+	pid := digits(rest)
+	if pid == 0 || pid == len(rest) || rest[pid] != ':' {
+		return false
+	}
+	tid := digits(rest[pid+1:])
+	gpu, message, ok := strings.Cut(rest[pid+1+tid:], "] ")
+	if tid == 0 || !ok || !strings.HasPrefix(gpu, " [") || digits(gpu[2:]) != len(gpu)-2 || len(gpu) == 2 {
 		return false
 	}
 	l.setNode(host)
-	return l.speaks(strings.TrimSpace(head[:j]), s[i+2:])
+	return l.speaks(s[:len(host)+1+pid+1+tid]+" gpu "+gpu[2:], message)
 }
 
 func (l *line) setRank(rank string) {

@@ -41,6 +41,8 @@ func TestUndress(t *testing.T) {
 		{raw: "[ERROR] URL https://r/v2 returned", text: "URL https://r/v2 returned", level: levelError},
 		{raw: "[gpunode-b3:14733] *** Process received signal ***", text: "*** Process received signal ***", node: "gpunode-b3"},
 		{raw: "nv-07:5105:5505 [5] NCCL WARN NET/IB : x", text: "NCCL WARN NET/IB : x", node: "nv-07"},
+		{raw: "nv-07:5105:5505 [5] transport/net_ib.cc:1295 NCCL WARN NET/IB : x", text: "transport/net_ib.cc:1295 NCCL WARN NET/IB : x", node: "nv-07"},
+		{raw: "10.2.3.4:51:55 [0] NCCL INFO y", text: "NCCL INFO y", node: "10.2.3.4"},
 		{raw: "Dec  1 18:32:50 gpu-07 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1", text: "NVRM: Xid (PCI:0000:9b:00): 79, pid=1", node: "gpu-07"},
 		{raw: "2025-03-01T08:00:14.200118+00:00 gx3 kernel: NVRM: Xid (PCI:0000:b7:00): 64", text: "NVRM: Xid (PCI:0000:b7:00): 64", node: "gx3"},
 		{raw: "[server] ERROR:    [Errno 98] error while", text: "[Errno 98] error while", level: levelError},

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"culprit/classifier"
@@ -171,5 +173,48 @@ func TestOffsets(t *testing.T) {
 		if want := int64(bytes.Count(logs[i][:v.Root.Offset], []byte("\n"))) + 1; v.Root.Line != want {
 			t.Errorf("%s: root on line %d, its offset is on line %d", l.ID, v.Root.Line, want)
 		}
+	}
+}
+
+// splitByRank cuts a log into one file a rank, and one for what has no rank.
+func splitByRank(log []byte) map[string][]byte {
+	files := map[string][]byte{}
+	for line := range bytes.Lines(log) {
+		rank := classifier.RankOf(bytes.TrimSuffix(line, []byte("\n")))
+		files[rank] = append(files[rank], line...)
+	}
+	return files
+}
+
+// TestSplit holds that a log cut into one file a rank has the same category and the same root cause.
+func TestSplit(t *testing.T) {
+	c := newBuiltin(t)
+	labels, logs := labelledLogs(t)
+	split := 0
+	for i, l := range labels {
+		files := splitByRank(logs[i])
+		if len(files) < 2 {
+			continue
+		}
+		split++
+		exit := classifier.Exit{Code: l.ExitCode}
+		whole := classifyBytes(t, c, exit, logs[i])
+		parts, err := c.Classify(context.Background(), exit, func(yield func(classifier.Log, error) bool) {
+			for _, rank := range slices.Sorted(maps.Keys(files)) {
+				if !yield(classifier.Log{Name: "rank-" + rank, Reader: bytes.NewReader(files[rank])}, nil) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := func(v classifier.Verdict) string { return v.Category + " by " + v.Rule }
+		if whole.Category != parts.Category || rule(whole) != rule(parts) {
+			t.Errorf("%s: %s whole, %s in %d files", l.ID, rule(whole), rule(parts), len(files))
+		}
+	}
+	if split < 30 {
+		t.Errorf("only %d logs could be cut", split)
 	}
 }

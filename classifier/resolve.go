@@ -92,25 +92,38 @@ func (a *attempt) resolve(exit Exit) resolution {
 	return r
 }
 
-// ordered is the matches in the order in which they happened: by time where every log tells it, else as read.
+// ordered is the matches in the order in which they happened: by time where every log tells it, else as read, what
+// ranks say of themselves before what a launcher says of them in a log of its own.
 func (a *attempt) ordered() []*match {
 	ms := slices.Clone(a.matches)
 	slices.SortFunc(ms, func(x, y *match) int { return compare(x.seq, y.seq) })
 	if len(a.names) < 2 {
 		return ms
 	}
-	for _, m := range ms {
-		if m.time.IsZero() {
-			return ms
-		}
-	}
+	timed := !slices.ContainsFunc(ms, func(m *match) bool { return m.time.IsZero() })
 	slices.SortStableFunc(ms, func(x, y *match) int {
-		if x.file == y.file {
+		switch {
+		case x.file == y.file:
 			return compare(x.seq, y.seq)
+		case timed:
+			return x.time.Compare(y.time)
+		case x.fromLauncher() != y.fromLauncher():
+			if x.fromLauncher() {
+				return 1
+			}
+			return -1
 		}
-		return x.time.Compare(y.time)
+		return 0
 	})
+	for i, m := range ms {
+		m.seq = int64(i)
+	}
 	return ms
+}
+
+// fromLauncher reports whether nobody in particular says m: a line without a speaker, or of one of Open MPI's daemons.
+func (m *match) fromLauncher() bool {
+	return m.who.name == "" || m.rank == "" && m.who.name == m.node+":"+m.who.name[strings.LastIndexByte(m.who.name, ':')+1:]
 }
 
 func compare(x, y int64) int {
@@ -288,7 +301,7 @@ func (r *resolution) preferReason(alive []*match) {
 		return
 	}
 	for _, m := range alive {
-		if m.seq < r.root.seq && m.rule.Role == rules.Symptom && !m.rule.Generic && m.rule.Category.ID != rules.CategoryNoSignature && m.rule.Category.ID != "cancelled" {
+		if m.file == r.root.file && m.seq < r.root.seq && m.rule.Role == rules.Symptom && !m.rule.Generic && m.rule.Category.ID != rules.CategoryNoSignature && m.rule.Category.ID != "cancelled" {
 			r.root, r.tier = m, tierSymptom
 			return
 		}
