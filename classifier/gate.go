@@ -121,6 +121,8 @@ func (p *Policy) weigh(d *Decision, now Record, streak []Record) {
 	switch {
 	case v.Retry == rules.RetryNever && d.Budget.Max == 0:
 		d.stop(fmt.Sprintf("%s, which fails again until something is changed", clause(v)), changeOf(v))
+	case code == v.Root && code != nil:
+		d.stop(clause(v)+", which no retry repairs, whatever else the log shows", "a change of the code that removes the "+v.Category)
 	case code != nil:
 		d.Evidence = slices.Insert(d.Evidence, 0, *code)
 		d.stop(fmt.Sprintf("beside the %s the log has a code error that no retry repairs (%s, line %d)", v.Category, code.Category, code.Line),
@@ -255,8 +257,15 @@ func sameFailure(fingerprint string, streak []Record) int {
 	return n
 }
 
-// codeError is a cause beside the root cause that is the code's own fault. The classifier names only explicit causes there.
+// codeErrorSure is the confidence from which the root cause of several is sure enough to be the code's own fault.
+const codeErrorSure = 0.6
+
+// codeError is the cause that is the code's own fault, where there are several. Beside the root cause the classifier names
+// only explicit ones.
 func (p *Policy) codeError(v *Verdict) *Evidence {
+	if len(v.Others) > 0 && v.Root != nil && v.Fault == rules.FaultUser && v.Confidence >= codeErrorSure && slices.Contains(p.CodeErrors, v.Category) {
+		return v.Root
+	}
 	for i := range v.Others {
 		if slices.Contains(p.CodeErrors, v.Others[i].Category) {
 			return &v.Others[i]
