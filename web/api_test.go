@@ -159,13 +159,13 @@ func TestJobWithSlash(t *testing.T) {
 // eventually asks again until the index has caught up.
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	for range 200 {
+	for range 1000 {
 		if done() {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatal("it did not happen within 4 s")
+	t.Fatal("it did not happen within 20 s")
 }
 
 func TestSearch(t *testing.T) {

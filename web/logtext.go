@@ -98,16 +98,14 @@ func signOf(r rune, n int, first byte) (mark, sign string) {
 		return fmt.Sprintf(`\x%02x`, first), "a byte that is not UTF-8"
 	case r == '\t':
 		return "", ""
-	case r < 0x20:
-		return string(rune(0x2400 + r)), fmt.Sprintf("control character U+%04X", r)
-	case r == 0x7f:
-		return "␡", "control character U+007F"
+	case r < 0x20, r == 0x7f:
+		return fmt.Sprintf(`\x%02x`, first), "a control character"
 	case unicode.IsControl(r):
-		return fmt.Sprintf("U+%04X", r), "control character"
+		return fmt.Sprintf("U+%04X", r), "a control character"
 	case unicode.Is(unicode.Bidi_Control, r):
 		return fmt.Sprintf("U+%04X", r), "turns the writing direction"
 	case unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
-		return fmt.Sprintf("U+%04X", r), "invisible character"
+		return fmt.Sprintf("U+%04X", r), "an invisible character"
 	}
 	return "", ""
 }

@@ -122,7 +122,7 @@ func (s *Server) attemptPage(c *gin.Context) (any, error) {
 
 func (s *Server) fillSimilar(ctx context.Context, v *attemptView) error {
 	fingerprint := v.Attempt.Verdict.Fingerprint
-	if fingerprint == "" {
+	if fingerprint == "" || v.Attempt.Verdict.Rule == "" { // silence is no likeness
 		return nil
 	}
 	page, err := s.corpus.Attempts(ctx, corpus.Filter{Fingerprints: []string{fingerprint}, Limit: 1})

@@ -346,7 +346,7 @@ func TestHostileText(t *testing.T) {
 	wantText(t, doc, "#L1 code", "<script>alert(1)</script>")
 	wantText(t, doc, "#L1 .sign", "U+202E")
 	wantText(t, doc, "#L1 .sign", `\xff`)
-	wantText(t, doc, "#L1 .sign", "␀")
+	wantText(t, doc, "#L1 .sign", `\x00`)
 	wantText(t, doc, "#L3 .sign", "KiB more")
 }
 
