@@ -22,7 +22,6 @@ type match struct {
 	said    string // the line as it stands in the log
 	rank    string
 	node    string
-	gpu     string
 	time    time.Time
 	level   level
 	who     *speaker
