@@ -23,7 +23,7 @@ func TestScore(t *testing.T) {
 	outcomes := []Outcome{
 		outcome("gpu-oom", "gpu-oom", "never", "never", "out of memory", "CUDA out of memory", 0.95),
 		outcome("gpu-oom", "traceback", "never", "once", "out of memory", "the other line, whole", 0.75), // accepted; a missed stop
-		outcome("network-error", "gpu-oom", "always", "never", "refused", "something else", 1),              // wrong; a false stop
+		outcome("network-error", "gpu-oom", "always", "never", "refused", "something else", 1),           // wrong; a false stop
 		outcome("no-signature", "no-signature", "once", "once", "", "", 0.6),
 	}
 	got := Score(outcomes)
@@ -49,7 +49,7 @@ func TestLoadLabels(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "labels.jsonl")
 	for text, want := range map[string]string{
 		"{\"file\": \"a\", \"category\": \"none\"}\n\n{\"file\": \"b\", \"category\": \"none\", \"new\": 1}\n": "",
-		"{\"file\": \"a\", \"category\": \"none\"}\n{\"file\"\n":                                            "labels.jsonl:2: ",
+		"{\"file\": \"a\", \"category\": \"none\"}\n{\"file\"\n":                                               "labels.jsonl:2: ",
 		"{\"file\": \"a\"}\n": "labels.jsonl:1: a label needs file and category",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
