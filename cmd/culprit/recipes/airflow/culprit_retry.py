@@ -53,12 +53,12 @@ class CulpritRetry(RetryPolicy):
                 ti = context["ti"]
                 decision = ask_server(self.server, f"{ti.dag_id}/{ti.task_id}/{ti.run_id}", try_number)
             elif f"exit code {EX_TEMPFAIL}" in text:  # BashOperator, whose command was `culprit run`
-                return RetryDecision(RetryAction.RETRY, "culprit: a retry can help")
+                return RetryDecision(action=RetryAction.RETRY, reason="culprit: a retry can help")
             else:
                 decision = ask_command(text.encode())
             if decision.get("undecided"):
-                return RetryDecision(RetryAction.DEFAULT, decision.get("reason"))
+                return RetryDecision(action=RetryAction.DEFAULT, reason=decision.get("reason"))
             action = RetryAction.FAIL if decision["verdict"] == "stop" else RetryAction.RETRY
-            return RetryDecision(action, "culprit: " + decision["reason"])
+            return RetryDecision(action=action, reason="culprit: " + decision["reason"])
         except Exception as err:  # noqa: BLE001: whatever it is, it must not cost a retry
-            return RetryDecision(RetryAction.DEFAULT, f"culprit: {err}")
+            return RetryDecision(action=RetryAction.DEFAULT, reason=f"culprit: {err}")
