@@ -164,8 +164,8 @@ func (a *Attempt) check() error {
 		return invalid("attempt", "%d is below 1", a.Number)
 	case a.GPUs < 0 || a.GPUs > maxGPUs:
 		return invalid("gpus", "%d is not from 0 to %d", a.GPUs, maxGPUs)
-	case a.Code != nil && (*a.Code < 0 || *a.Code > 255):
-		return invalid("exit_code", "%d is not from 0 to 255", *a.Code)
+	case a.Code != nil && (*a.Code < 0 || *a.Code > classifier.MaxExitCode):
+		return invalid("exit_code", "%d is not from 0 to %d", *a.Code, classifier.MaxExitCode)
 	case a.Signal < 0 || a.Signal > 255:
 		return invalid("signal", "%d is not from 0 to 255", a.Signal)
 	case len(a.Nodes) > maxNodes:

@@ -264,7 +264,7 @@ func TestAddRefuses(t *testing.T) {
 		{"user", func(a *Attempt) { a.User = "\xff" }},
 		{"attempt", func(a *Attempt) { a.Number = -1 }},
 		{"gpus", func(a *Attempt) { a.GPUs = -1 }},
-		{"exit_code", func(a *Attempt) { a.Exit = code(256) }},
+		{"exit_code", func(a *Attempt) { a.Exit = code(512) }},
 		{"signal", func(a *Attempt) { a.Signal = -9 }},
 		{"nodes", func(a *Attempt) { a.Nodes = []string{"a", ""} }},
 		{"end", func(a *Attempt) { a.Start, a.End = at("2026-12-01T10:00:00Z"), at("2026-12-01T09:59:59Z") }},

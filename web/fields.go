@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"culprit/classifier"
 	"culprit/corpus"
 )
 
@@ -166,13 +167,13 @@ func setExitCode(a *corpus.Attempt, v string) error {
 	codeText, signalText, both := strings.Cut(v, ":")
 	code, err := strconv.Atoi(codeText)
 	if err != nil {
-		return fmt.Errorf("not an exit code: 0 to 255, code:signal, or -signal")
+		return fmt.Errorf("not an exit code: 0 to %d, code:signal, or -signal", classifier.MaxExitCode)
 	}
 	if code < 0 && !both {
 		code, signalText, both = 0, strconv.Itoa(-code), true
 	}
-	if code < 0 || code > 255 {
-		return fmt.Errorf("exit codes are 0 to 255")
+	if code < 0 || code > classifier.MaxExitCode {
+		return fmt.Errorf("exit codes are 0 to %d", classifier.MaxExitCode)
 	}
 	a.Exit.Code = &code
 	if !both && a.Exit.Signal > 0 {

@@ -79,7 +79,7 @@ func TestBadFields(t *testing.T) {
 		{"gpus", "eight", "not a whole number"},
 		{"gpus", "99999999999", "not a whole number"},
 		{"attempt", "0", "less than 1"},
-		{"exit_code", "256", "exit codes are 0 to 255"},
+		{"exit_code", "512", "exit codes are 0 to 511"},
 		{"exit_code", "failed", "not an exit code"},
 		{"signal", "SIGNOPE", "not a signal"},
 		{"signal", "-1", "not a signal"},

@@ -215,7 +215,7 @@ func TestBadInput(t *testing.T) {
 		{"end before start", "job=1&start=2026-12-01T10:00:00Z&end=2026-12-01T09:00:00Z", oomLog, "", "", 400, "end", "is before start"},
 		{"end before start, last in a form", "job=1", part(file, oomLog) + part(`name="attempt"`, `{"start": 1796149800, "end": 1796149799}`) + "--b--\r\n", formType, "", 400, "end", "is before start"},
 		{"bad time", "job=1&end=yesterday", oomLog, "", "", 400, "end", "RFC 3339"},
-		{"bad exit code", "job=1&exit_code=1000", oomLog, "", "", 400, "exit_code", "0 to 255"},
+		{"bad exit code", "job=1&exit_code=1000", oomLog, "", "", 400, "exit_code", "0 to 511"},
 		{"unknown parameter", "job=1&usr=alice", oomLog, "", "", 400, "usr", "did you mean user?"},
 		{"unknown member", "", `{"job": "1", "gpu": 8, "log": "x"}`, "application/json", "", 400, "gpu", "did you mean gpus?"},
 		{"unknown member of a log", "", `{"job": "1", "logs": [{"nam": "a", "text": "x"}]}`, "application/json", "", 400, "logs", `unknown field "nam"`},
