@@ -97,8 +97,8 @@ Every flag can be set by an environment variable: CULPRIT_LISTEN for --listen.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(classifyCommand(), evalCommand(), rulesCommand(), versionCommand(), serveCommand(), reportCommand(), reindexCommand(), healthcheckCommand(),
-		runCommand(), gateCommand(), relayCommand(), importCommand())
+	root.AddCommand(classifyCommand(), evalCommand(), rulesCommand(), versionCommand(), serveCommand(), reportCommand(), reindexCommand(), reclassifyCommand(), healthcheckCommand(),
+		runCommand(), gateCommand(), relayCommand(), importCommand(), demoCommand())
 	return root
 }
 

@@ -18,6 +18,7 @@ import (
 type reportConfig struct {
 	data, by, from, to, format string
 	limit                      int
+	paper                      bool
 }
 
 func reportCommand() *cobra.Command {
@@ -32,6 +33,7 @@ func reportCommand() *cobra.Command {
 		Long: `Sums up the failed attempts that ended in a time range: attempts, jobs, users, runtime to failure (RTF) at the 50th, 90th
 and 95th percentile, GPU time and its share. It reads the folder of a server, which may be running.`,
 		Example: `  culprit report --by category
+  culprit report --paper
   culprit report --by user --from 2026-11-01 --to 2026-12-01 --format csv > november.csv`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return report(cmd, cfg) },
@@ -43,6 +45,7 @@ and 95th percentile, GPU time and its share. It reads the folder of a server, wh
 	f.StringVar(&cfg.to, "to", "", "only attempts that ended before this `time`")
 	f.StringVar(&cfg.format, "format", "table", "`format`: table, csv or json")
 	f.IntVar(&cfg.limit, "limit", 0, "most rows, the most GPU time first; 0 for all")
+	f.BoolVar(&cfg.paper, "paper", false, "print Table 6 and Table 7 of the paper, with its own figures beside (table or json)")
 	return cmd
 }
 
@@ -71,6 +74,14 @@ func report(cmd *cobra.Command, cfg reportConfig) error {
 		return err
 	}
 	defer kept.Close()
+	if simulated, err := kept.Simulated(); err != nil {
+		return err
+	} else if simulated != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "culprit: this cluster is simulated")
+	}
+	if cfg.paper {
+		return reportPaper(cmd, kept, filter, cfg.format)
+	}
 	r, err := kept.Waste(cmd.Context(), filter, corpus.Grouping(cfg.by))
 	if err != nil {
 		return err
