@@ -45,10 +45,11 @@ func testChild(steps []string) int {
 			fmt.Fprint(os.Stdout, unquote(arg))
 		case "noise": // n bytes of random lines on stderr, the same each time
 			writeNoise(os.Stderr, n)
-		case "big": // n megabytes
-			line := []byte(strings.Repeat("step 12000 loss 2.31 lr 0.0001 all is well ", 24) + "\n")
-			block := bytes.Repeat(line, 1<<20/len(line))
-			for range n {
+		case "big": // n megabytes, in pieces as buffered output has them
+			line := []byte(strings.Repeat("step 12000 loss 2.31 lr 0.0001 all is well ", 24))
+			block := append(line[:1023], '\n')
+			block = bytes.Repeat(block, 8)
+			for range n * (1 << 20) / len(block) {
 				os.Stderr.Write(block)
 			}
 		case "cat":
