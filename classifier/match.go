@@ -59,10 +59,14 @@ type ruleMatches struct {
 	last  [kept]*match
 	n     int   // put into the ring so far
 	line  int64 // last line that the rule was tried on
+	tries int   // lines that the pattern was tried on
 }
 
-// full reports whether further matches go into the ring unseen.
-func (m *ruleMatches) full() bool { return len(m.first) == kept }
+// mostTries is how many lines of a log a pattern is tried on. Of further ones the last are kept and tried at the end.
+const mostTries = 20_000
+
+// full reports whether further lines go into the ring unseen.
+func (m *ruleMatches) full() bool { return len(m.first) == kept || m.tries >= mostTries }
 
 // slot is the ring's place for the next match; what it held is forgotten, its buffer can be used again.
 func (m *ruleMatches) slot() *match {

@@ -314,8 +314,9 @@ func (s *scanner) tryRule(i int, l *line, raw []byte, pos int) bool {
 		}
 		q.raw = append(q.raw, around...)
 		s.fill(q, rule, l)
-		return true
+		return len(rm.first) == kept
 	}
+	rm.tries++
 	m, ok := s.try(rule, l)
 	if !ok {
 		return false

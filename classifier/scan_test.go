@@ -201,3 +201,12 @@ func FuzzClassify(f *testing.F) {
 		}
 	})
 }
+
+// TestManyNearMisses holds that a literal on each line does not hide the match at the end.
+func TestManyNearMisses(t *testing.T) {
+	c := testClassifier(t, testRules)
+	log := strings.Repeat("CUDA out of memory. Tried nothing\n", 25_000) + oomLine + "\n"
+	if v := classifyBytes(t, c, classifier.Exit{}, []byte(log)); v.Rule != "oom" || v.Root.Line != 25_001 {
+		t.Errorf("got %q %+v, want the rule on the last line", v.Rule, v.Root)
+	}
+}
