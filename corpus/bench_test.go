@@ -73,6 +73,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.SetParallelism(32) // × 2 cores
 			var n atomic.Int64
 			took := make([]time.Duration, b.N)
+			before := cpu(b)
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
@@ -87,6 +88,7 @@ func BenchmarkAdd(b *testing.B) {
 				}
 			})
 			b.StopTimer()
+			b.ReportMetric(float64((cpu(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 			slices.Sort(took)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "adds/s")
 			b.ReportMetric(float64(took[(len(took)*99-1)/100].Milliseconds()), "p99-ms")

@@ -29,9 +29,10 @@ const (
 
 // textLine is a line of a log as a reader sees it.
 type textLine struct {
-	file string
-	line int64
-	text []byte
+	file  string
+	line  int64
+	text  []byte
+	shape uint64 // of lines of a head or tail
 }
 
 // picker collects salient lines within a budget of bytes.
@@ -133,8 +134,8 @@ func (p *picker) take(l textLine) {
 // takeShapes takes the first lines of each shape.
 func (p *picker) takeShapes(lines []textLine) {
 	for _, l := range lines {
-		if s := shape(l.text); p.first[s] < firstOfShape {
-			p.first[s]++
+		if p.first[l.shape] < firstOfShape {
+			p.first[l.shape]++
 			p.take(l)
 		}
 	}
@@ -143,7 +144,7 @@ func (p *picker) takeShapes(lines []textLine) {
 // takeBack takes the last lines of each shape in the last n lines, from the end.
 func (p *picker) takeBack(lines []textLine, n int) {
 	for i := len(lines) - 1; i >= max(0, len(lines)-n); i-- {
-		if s := shape(lines[i].text); p.last[s] < lastOfShape {
+		if s := lines[i].shape; p.last[s] < lastOfShape {
 			p.last[s]++
 			p.take(lines[i])
 		}
@@ -193,7 +194,7 @@ func (l *logRegions) readAround(r *logReader, file string, line int64, root bool
 		if from+int64(i) == line {
 			limit = maxEvidenceLine
 		}
-		t := textLine{file, from + int64(i), indexed([]byte(text), limit)}
+		t := textLine{file: file, line: from + int64(i), text: indexed([]byte(text), limit)}
 		if t.line == line && root {
 			l.evidence = append([]textLine{t}, l.evidence...)
 		} else {
@@ -221,7 +222,8 @@ func splitLines(file string, first int64, text []byte) []textLine {
 	lines := make([]textLine, 0, bytes.Count(text, newline)+1)
 	for n := first; len(text) > 0; n++ {
 		line, rest, _ := bytes.Cut(text, newline)
-		lines = append(lines, textLine{file, n, indexed(line, maxIndexedLine)})
+		line = indexed(line, maxIndexedLine)
+		lines = append(lines, textLine{file, n, line, shape(line)})
 		text = rest
 	}
 	return lines

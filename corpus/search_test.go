@@ -69,6 +69,26 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+func TestShape(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"step 1 loss 0.5", "step 20000 loss 1.25", true},
+		{"at 0x7ffe12ab", "at 0x00ff", true},
+		{"id a1b2c3d4", "id 99ee", true},
+		{"rank3 failed", "rank12 failed", true},
+		{"step 1", "step x", false},
+		{"deadline", "facade", false},
+		{"a b", "a  b", false},
+		{"exit code 1", "exit code: 1", false},
+	} {
+		if got := shape([]byte(tt.a)) == shape([]byte(tt.b)); got != tt.same {
+			t.Errorf("%q and %q have the same shape: %v, want %v", tt.a, tt.b, got, tt.same)
+		}
+	}
+}
+
 func TestParseQueryErrors(t *testing.T) {
 	for _, tt := range []struct{ query, want string }{
 		{"", "nothing to search for"},

@@ -298,42 +298,60 @@ func ansiLength(b []byte) int {
 	return 2
 }
 
-// shape returns a hash that lines share which differ in their numbers and ids only.
+// classes are what shape tells apart: the digits, the letters that are hex digits, the other letters, and the rest as 0.
+const (
+	digitClass = 1 << iota
+	hexClass
+	letterClass
+)
+
+var classes = func() (table [256]byte) {
+	for c := range table {
+		switch b := byte(c); {
+		case isDigit(b):
+			table[c] = digitClass
+		case isHex(b):
+			table[c] = hexClass
+		case isAlnum(b):
+			table[c] = letterClass
+		}
+	}
+	return table
+}()
+
+// shape returns a hash that lines share which differ in their numbers and ids only: a run of digits counts as one, and
+// so does one of hex digits among which are digits.
 func shape(line []byte) uint64 {
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)
 	for i := 0; i < len(line); {
-		c := line[i]
-		if !isAlnum(c) {
-			h = (h ^ uint64(c)) * prime
+		if classes[line[i]] == 0 {
+			h = (h ^ uint64(line[i])) * prime
 			i++
 			continue
 		}
-		n, digits, hex := 0, 0, true
-		for ; i+n < len(line) && isAlnum(line[i+n]); n++ {
-			if isDigit(line[i+n]) {
-				digits++
+		end, seen := i, byte(0)
+		if line[i] == '0' && i+1 < len(line) && line[i+1]|0x20 == 'x' {
+			end, seen = i+2, digitClass
+		}
+		for end < len(line) && classes[line[end]] != 0 {
+			seen |= classes[line[end]]
+			end++
+		}
+		if seen&digitClass != 0 && seen&letterClass == 0 {
+			h = (h ^ '0') * prime
+			i = end
+			continue
+		}
+		for before := byte(0); i < end; i++ {
+			c := line[i]
+			if classes[c] == digitClass {
+				c = '0'
 			}
-			hex = hex && isHex(line[i+n])
-		}
-		if hex && digits > 0 {
-			h = (h ^ '0') * prime
-		} else {
-			h = shapeOfRun(h, line[i:i+n])
-		}
-		i += n
-	}
-	return h
-}
-
-func shapeOfRun(h uint64, run []byte) uint64 {
-	const prime = 1099511628211
-	for i, c := range run {
-		switch {
-		case !isDigit(c):
-			h = (h ^ uint64(c)) * prime
-		case i == 0 || !isDigit(run[i-1]):
-			h = (h ^ '0') * prime
+			if c != '0' || before != '0' {
+				h = (h ^ uint64(c)) * prime
+			}
+			before = c
 		}
 	}
 	return h
