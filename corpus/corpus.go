@@ -44,6 +44,7 @@ type Corpus struct {
 	queueing sync.RWMutex // held for reading while something is begun that Close must wait for
 	renames  sync.Mutex   // held while a log is renamed into place or swept
 	workers  sync.WaitGroup
+	pass     passControl // the pass over kept logs that is at work
 }
 
 // Options are what Open can be told. The zero value writes, indexes and logs nothing.

@@ -83,6 +83,9 @@ func serve(ctx context.Context, stderr io.Writer, cfg serveConfig, ready func(ne
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	if err := kept.ContinuePass(ctx, c); err != nil {
+		log.WarnContext(ctx, "could not go on with reclassifying", "err", err)
+	}
 	stop := reloadOnHangup(ctx, server, cfg.rules, log)
 	defer stop()
 	log.InfoContext(ctx, "serving", "url", cfg.url, "data", cfg.data, "rules", len(c.Rules().Rules()), "rules_version", c.Rules().Version())
