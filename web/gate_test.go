@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/PuerkitoBio/goquery"
+	"github.com/google/go-cmp/cmp"
+
 	"culprit/classifier"
 )
 
@@ -113,5 +116,28 @@ func TestGatePolicy(t *testing.T) {
 	after := c.gate(t, "job=a/b", "")
 	if before.Verdict != classifier.AnswerStop || after.Verdict != classifier.AnswerRetry || after.Would != classifier.AnswerStop {
 		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+}
+
+func TestGatePage(t *testing.T) {
+	c := newClient(t)
+	if text := c.page("/gate").Find("main h2").Text(); !strings.Contains(text, "stopped nothing") {
+		t.Errorf("without attempts: %q", text)
+	}
+	for range 3 {
+		c.keep("job=1&exit_code=1&gpus=8&start=2026-12-01T08:00:00Z&end=2026-12-01T09:00:00Z", crashLog+strings.Repeat("x\n", c.list()))
+	}
+	doc := c.page("/gate?range=all")
+	var rows []string
+	doc.Find("main tr").Each(func(_ int, row *goquery.Selection) {
+		rows = append(rows, strings.Join(strings.Fields(row.Text()), " "))
+	})
+	want := []string{"RuleCategoryModeStopsBlockedGPU hours savedFalse blocks", "torch-cuda-oomgpu-oomenforce1216.0 h0",
+		"if everything were enforced1216.0 h0", "with the modes as they are1216.0 h0"}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if href, _ := doc.Find("main tbody a").Attr("href"); !strings.HasPrefix(href, "/attempts?") || !strings.Contains(href, "rule=torch-cuda-oom") {
+		t.Errorf("the rule leads to %q", href)
 	}
 }

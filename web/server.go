@@ -138,6 +138,7 @@ func (s *Server) routes() *gin.Engine {
 	get("/attempts/:id", s.page("attempt", s.attemptPage))
 	get("/search", s.page("search", s.searchPage))
 	get("/report", s.page("report", s.reportPage))
+	get("/gate", s.page("gate", s.gatePage))
 	get("/rules", s.page("rules", s.rulesPage))
 	get("/rules/:id", s.page("rule", s.rulePage))
 	get("/submit", s.page("submit", s.submitPage))
