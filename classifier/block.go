@@ -7,6 +7,7 @@ const (
 	blockPython = "python-traceback"
 	blockCPP    = "cpp-terminate"
 	blockJava   = "java-exception"
+	blockWrite  = "checkpoint-write" // a traceback out of a function that writes a checkpoint
 )
 
 // block is a group of lines by one speaker that tells one failure: a chain of tracebacks, a C++ terminate, a Java stack.
@@ -16,6 +17,8 @@ type block struct {
 	exceptions []exception // in the order of the log
 	explained  bool        // a cause or a fact matched one of its lines
 	ignored    bool        // Python says that it ignored the exception
+	writes     bool        // the innermost frames write, rename or delete files
+	checkpoint bool        // and it is a checkpoint that they write
 	at         *match      // the implicit match of the exception that would be the root
 }
 
@@ -52,8 +55,10 @@ type blockState struct {
 	block   *block
 	phase   phase
 	link    link
-	ignored bool // the next traceback is of an exception that Python ignored
-	rest    int  // lines until a block is over that nothing more belongs to
+	echoes  [innermost]string // the last lines of the frames
+	n       int               // how many there were
+	ignored bool              // the next traceback is of an exception that Python ignored
+	rest    int               // lines until a block is over that nothing more belongs to
 }
 
 type phase uint8
@@ -148,6 +153,8 @@ func (s *blockState) inFrames(t string) (echo, names bool) {
 	}
 	switch {
 	case t == "", t[0] == ' ', t[0] == '\t', strings.HasPrefix(t, "[Previous line repeated "):
+		s.echoes[s.n%innermost] = t
+		s.n++
 		return true, false
 	}
 	typ, msg := splitException(t)
@@ -159,8 +166,32 @@ func (s *blockState) inFrames(t string) (echo, names bool) {
 	return false, true
 }
 
+// innermost is how many lines of a traceback's frames tell what the program was doing when it raised.
+const innermost = 8
+
+// writing are pieces of source code that write, rename or delete files: what is missing there is no input.
+var writing = [...]string{"rmtree", "rmdir(", "unlink(", "os.remove(", "rename(", "os.replace(", "makedirs(", "mkdir(", "write_text(", "write_bytes(",
+	"shutil.move(", "save_to_", "to_json(", "torch.save(", ".save(", "_save(", "in save", "in _save", "\"w\")", "'w')", "\"wb\")", "'wb')", "\"a\")", "'a')", "\"w\",", "'w',", "\"x\")", "'x')"}
+
+// readFrames notes what the innermost frames were doing.
+func (s *blockState) readFrames() {
+	for i := range min(s.n, innermost) {
+		for _, w := range writing {
+			s.block.writes = s.block.writes || strings.Contains(s.echoes[i], w)
+		}
+	}
+	if s.block.writes {
+		for i := range min(s.n, innermost) {
+			e := strings.ToLower(s.echoes[i])
+			s.block.checkpoint = s.block.checkpoint || strings.Contains(e, "checkpoint") || strings.Contains(e, "ckpt") || strings.Contains(e, "save_model") || strings.Contains(e, "save_state")
+		}
+	}
+	s.n = 0
+}
+
 // named notes an exception at the end of a traceback.
 func (s *blockState) named(typ, msg string) {
+	s.readFrames()
 	s.block.exceptions = append(s.block.exceptions, exception{typ: typ, text: msg, link: s.link,
 		worker: strings.HasPrefix(msg, "Caught ") || strings.HasPrefix(msg, "ray::")})
 	s.link, s.phase, s.rest = linkNone, after, afterLines
@@ -303,6 +334,15 @@ func looksRaised(name string) bool {
 		}
 	}
 	return strings.Contains(name, "Error") || strings.Contains(name, "Exception")
+}
+
+// label is the kind of the rule that names the block where no other explains it.
+func (b *block) label() string {
+	last := b.exceptions[len(b.exceptions)-1].typ
+	if b.kind == blockPython && b.checkpoint && (strings.HasSuffix(last, "FileNotFoundError") || strings.HasSuffix(last, "OSError") || strings.HasSuffix(last, "IOError")) {
+		return blockWrite
+	}
+	return b.kind
 }
 
 // carries reports whether the last exception only carries one of another process here.

@@ -192,6 +192,10 @@ func (l *line) takeBracket(s string) bool {
 	if l.takeTorchLevel(in, rest) {
 		return true
 	}
+	if len(in) >= 14 && in[2] == '/' && in[5] == ' ' && clockLen(in[6:]) > 0 { // detectron2: [03/11 14:24:41 d2.engine.hooks]:
+		l.text = strings.TrimLeft(rest, ": ")
+		return true
+	}
 	rest, ok := strings.CutPrefix(rest, " ")
 	if !ok {
 		return false

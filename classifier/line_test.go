@@ -43,6 +43,8 @@ func TestUndress(t *testing.T) {
 		{raw: "nv-07:5105:5505 [5] NCCL WARN NET/IB : x", text: "NCCL WARN NET/IB : x", node: "nv-07"},
 		{raw: "nv-07:5105:5505 [5] transport/net_ib.cc:1295 NCCL WARN NET/IB : x", text: "transport/net_ib.cc:1295 NCCL WARN NET/IB : x", node: "nv-07"},
 		{raw: "10.2.3.4:51:55 [0] NCCL INFO y", text: "NCCL INFO y", node: "10.2.3.4"},
+		{raw: "[03/11 14:24:41 d2.engine.hooks]: Total training time: 0:03:46", text: "Total training time: 0:03:46"},
+		{raw: "[08/17 10:01:22] detectron2 INFO: Rank of current process: 0", text: "detectron2 INFO: Rank of current process: 0"},
 		{raw: "Dec  1 18:32:50 gpu-07 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1", text: "NVRM: Xid (PCI:0000:9b:00): 79, pid=1", node: "gpu-07"},
 		{raw: "2025-03-01T08:00:14.200118+00:00 gx3 kernel: NVRM: Xid (PCI:0000:b7:00): 64", text: "NVRM: Xid (PCI:0000:b7:00): 64", node: "gx3"},
 		{raw: "[server] ERROR:    [Errno 98] error while", text: "[Errno 98] error while", level: levelError},

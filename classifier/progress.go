@@ -20,6 +20,9 @@ func progressOf(text string) (advance, bool) {
 	if len(text) > progressScan {
 		text = text[:progressScan]
 	}
+	if first := strings.TrimLeft(text, " "); strings.HasPrefix(first, "Total ") || strings.HasPrefix(first, "Overall ") {
+		return a, false // a summary at the end, which comes after a failure too
+	}
 	var counter, ofTotal, measure bool
 	for i := 0; i < len(text); {
 		c := text[i]

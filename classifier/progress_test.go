@@ -36,6 +36,8 @@ func TestProgressOf(t *testing.T) {
 		{"restarted from step 190", -2},
 		{"RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 768x128)", -2},
 		{"step 100 failed: loss is nan", -2},
+		{"Overall training speed: 43 iterations in 0:00:20 (0.4712 s / it)", -2},
+		{"Total training time: 0:03:46 (0:00:00 on hooks)", -2},
 		{"Loaded checkpoint from epoch 3", -2},
 		{"Trainer: 8 GPUs, 100 epochs", -2},
 		{"  File \"/w/train.py\", line 40, in <module>", -2},

@@ -48,12 +48,13 @@ func explains(fact, other string) bool {
 
 // resolution is what the matches of an attempt come to.
 type resolution struct {
-	root    *match
-	exit    *exitVerdict // decides where no line does
-	cascade []*match
-	others  []*match // causes that root does not explain
-	tier    tier
-	failed  bool // the exit says that the attempt failed
+	root      *match
+	exit      *exitVerdict // decides where no line does
+	cascade   []*match
+	others    []*match // causes that root does not explain
+	tier      tier
+	explained *match // a cause that the root cause was found to explain
+	failed    bool   // the exit says that the attempt failed
 }
 
 // tier is how good the evidence of a root cause is.
@@ -79,6 +80,7 @@ func (a *attempt) resolve(exit Exit) resolution {
 	r.preferDirectCause(alive)
 	r.preferRaised(alive)
 	r.preferReason(alive)
+	r.preferMissingGPU(alive)
 	chooseFact(&r, alive)
 	consultExit(&r, alive, exit)
 	if r.root == nil && r.exit == nil {
@@ -294,15 +296,43 @@ func (r *resolution) preferReason(alive []*match) {
 	if r.root == nil {
 		return
 	}
-	switch id := r.root.rule.Category.ID; {
+	id := r.root.rule.Category.ID
+	switch {
 	case id == "cancelled": // somebody ended what had hung
 	case id == "core-dump" && (r.root.implicit || r.root.rule.Generic):
+	case id == rules.CategoryTraceback && r.root.implicit: // an explicit line of its own chain says more
 	default:
 		return
 	}
 	for _, m := range alive {
-		if m.file == r.root.file && m.seq < r.root.seq && m.rule.Role == rules.Symptom && !m.rule.Generic && m.rule.Category.ID != rules.CategoryNoSignature && m.rule.Category.ID != "cancelled" {
+		before := id != rules.CategoryTraceback && m.file == r.root.file && m.seq < r.root.seq
+		inside := id == rules.CategoryTraceback && m.block != nil && m.block == r.root.block
+		if (before || inside) && m.rule.Role == rules.Symptom && !m.rule.Generic && m.rule.Category.ID != rules.CategoryNoSignature && m.rule.Category.ID != "cancelled" {
 			r.root, r.tier = m, tierSymptom
+			return
+		}
+	}
+}
+
+// preferMissingGPU goes from a complaint about GPUs, by arguments or a library, to what was said before of a GPU that could
+// not be used from the start: a program that goes on without one complains later, of something else.
+func (r *resolution) preferMissingGPU(alive []*match) {
+	if r.root == nil || r.tier == tierFact {
+		return
+	}
+	switch r.root.rule.Category.ID {
+	case "config-error", "semantic-error", "cuda-failure", rules.CategoryTraceback:
+	default:
+		return
+	}
+	text := strings.ToLower(r.root.text)
+	if !slices.ContainsFunc([]string{"bf16", "fp16", "gpu", "cuda", "device", "accelerator", "nvidia"}, func(w string) bool { return strings.Contains(text, w) }) {
+		return
+	}
+	for _, m := range alive {
+		if m.seq < r.root.seq && m.rule.Role != rules.Symptom && m.rule.Category.ID == "cuda-init-failed" {
+			r.explained = r.root
+			r.root, r.tier = m, tierExact
 			return
 		}
 	}
@@ -336,7 +366,7 @@ func chooseFact(r *resolution, alive []*match) {
 			r.root = m // says more than the fact before it
 			continue
 		}
-		if r.root == nil || r.tier < tierImplicit && r.tier != tierWeak || explains(id, r.root.rule.Category.ID) || m.seq < r.root.seq && !selfMade[r.root.rule.Category.ID] {
+		if r.root == nil || r.tier < tierImplicit && r.tier != tierWeak || explains(id, r.root.rule.Category.ID) || r.root.rule.Generic && selfMade[r.root.rule.Category.ID] || m.seq < r.root.seq && !selfMade[r.root.rule.Category.ID] {
 			if r.tier == tierFact {
 				continue // the first fact stands
 			}
@@ -438,13 +468,13 @@ func (r *resolution) relate(alive []*match) {
 
 // independent reports whether m is a cause that the root cause does not explain.
 func (r *resolution) independent(m *match) bool {
-	if m.rule.Role == rules.Symptom || m.rule.Category == r.root.rule.Category || m.block != nil && m.block == r.root.block {
+	if m == r.explained || m.rule.Role == rules.Symptom || m.rule.Category == r.root.rule.Category || m.block != nil && m.block == r.root.block {
 		return false
 	}
 	if m.rule.Role == rules.Fact {
 		return m.rule.Category.ID != "cancelled" && m.rule.Category.ID != "time-limit" && r.tier != tierFact
 	}
-	if r.tier == tierWeak && m.implicit && m.who != r.root.who && exactness(m) == tierImplicit {
+	if r.tier == tierWeak && m.implicit && m.block.kind == blockPython && m.who != r.root.who && exactness(m) == tierImplicit {
 		return true
 	}
 	return exactness(m) == tierExact && (r.tier != tierFact || !explains(r.root.rule.Category.ID, m.rule.Category.ID))

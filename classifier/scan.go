@@ -318,13 +318,19 @@ func (s *scanner) tryRule(i int, l *line, raw []byte, pos int) bool {
 	}
 	rm.tries++
 	m, ok := s.try(rule, l)
-	if !ok {
+	if !ok || l.raised && rule.Category.ID == "incorrect-inputs" && s.writing(l) {
 		return false
 	}
 	rm.line = s.line
 	s.fill(m, rule, l)
 	rm.first = append(rm.first, m)
 	return true
+}
+
+// writing reports whether the exception on a line was raised by code that writes, renames or deletes files.
+func (s *scanner) writing(l *line) bool {
+	b := s.speaker(l.who).blocks.block
+	return b != nil && b.writes
 }
 
 // try matches a rule against the message of a line, or, where its author counted a prefix in, against the whole line.
@@ -363,7 +369,7 @@ func (s *scanner) fill(m *match, rule *rules.Rule, l *line) {
 // nameException notes the line that names an exception, as the evidence of its block should no rule explain it.
 func (s *scanner) nameException(sp *speaker, l *line) {
 	b := sp.blocks.block
-	rule, ok := s.c.set.BlockRule(b.kind)
+	rule, ok := s.c.set.BlockRule(b.label())
 	if !ok || b.root() != len(b.exceptions)-1 {
 		return
 	}

@@ -22,7 +22,7 @@ type loader struct {
 }
 
 // blockKinds are the blocks that the classifier recognises and a rule can label.
-var blockKinds = []string{"cpp-terminate", "java-exception", "mpi-abort", "python-traceback"}
+var blockKinds = []string{"checkpoint-write", "cpp-terminate", "java-exception", "mpi-abort", "python-traceback"}
 
 // blockCaptures are the names that the classifier fills in the summary of such a rule: an exception's type and text.
 var blockCaptures = []string{"type", "message"}
