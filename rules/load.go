@@ -72,7 +72,9 @@ func packsDigest(fsys fs.FS) string {
 }
 
 var (
-	defaultSet   = sync.OnceValues(func() (*Set, error) { return load(embedded, "packs", packsDigest(embedded) == strings.TrimSpace(proved)) })
+	defaultSet = sync.OnceValues(func() (*Set, error) {
+		return load(embedded, "packs", packsDigest(embedded) == strings.TrimSpace(proved))
+	})
 	defaultCases = sync.OnceValues(func() (Cases, error) { return loadCases(embedded, "packs") })
 )
 
