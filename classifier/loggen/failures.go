@@ -62,7 +62,7 @@ func (f Failure) End() (End, error) {
 }
 
 // progressOf are the frameworks whose progress may precede a failure.
-var progressOf = []string{"torchrun", "trainer", "fairseq", "jax", "mmengine", "deepspeed"}
+var progressOf = []string{"torchrun", "trainer", "fairseq", "jax", "mmengine", "deepspeed", "megatron", "tensorflow1"}
 
 // Write writes the log to w.
 func (f Failure) Write(w io.Writer) error {
@@ -78,7 +78,7 @@ func (f Failure) Write(w io.Writer) error {
 			name = progressOf[int(f.Seed%uint64(len(progressOf)))]
 		}
 		lines := len(frameworks[name].start) + f.Steps
-		if err := (Log{Framework: name, Seed: f.Seed, Ranks: max(1, f.Ranks), Lines: lines}).Write(out); err != nil {
+		if err := (Log{Framework: name, Seed: f.Seed, Ranks: max(1, f.Ranks), Lines: lines, SaveEvery: 25}).Write(out); err != nil {
 			return err
 		}
 	}

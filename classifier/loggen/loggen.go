@@ -21,6 +21,7 @@ type Log struct {
 	Ranks     int   // speakers that take turns; 1 where 0
 	Lines     int   // stop after so many lines; 0: no limit
 	Bytes     int64 // stop after the line that reaches so many bytes; 0: no limit
+	SaveEvery int   // save a checkpoint each so many steps, in frameworks that tell of it; 0: as rarely as they do
 }
 
 // framework is how one framework logs.
@@ -29,6 +30,9 @@ type framework struct {
 	step  func(g *generator, step, rank int) string         // one line of progress
 	every map[int]func(g *generator, step, rank int) string // further lines each so many steps
 }
+
+// rare is how many steps there are at least between two checkpoints; what comes more often is something else.
+const rare = 100
 
 // generator is the state of one log.
 type generator struct {
@@ -71,7 +75,11 @@ func (l Log) Write(w io.Writer) error {
 			}
 		}
 		for _, n := range slices.Sorted(keys(f.every)) {
-			if step%n == 0 && !out.line(f.every[n](g, step, 0)) {
+			often := n
+			if l.SaveEvery > 0 && n >= rare {
+				often = l.SaveEvery
+			}
+			if step%often == 0 && !out.line(f.every[n](g, step, 0)) {
 				return out.end()
 			}
 		}

@@ -159,3 +159,43 @@ func TestDemoRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestReportNodes: only nodes that were simulated as bad are suspects.
+func TestReportNodes(t *testing.T) {
+	data := t.TempDir() + "/demo"
+	if code, _, problems := command(t, "", "demo", "--data", data, "--jobs", "6000", "--seed", "3"); code != exitOK {
+		t.Fatal(problems)
+	}
+	code, out, problems := command(t, "", "report", "--data", data, "--nodes", "--format", "json")
+	var report corpus.NodeReport
+	if err := json.Unmarshal([]byte(out), &report); code != exitOK || err != nil {
+		t.Fatalf("report --nodes exits %d: %v %s", code, err, problems)
+	}
+	var suspects []string
+	for _, n := range report.Nodes {
+		if n.Suspect {
+			suspects = append(suspects, n.Node)
+		}
+	}
+	// A month of a small cluster is not enough to be sure of all four.
+	if len(suspects) < 2 || slices.ContainsFunc(suspects, func(n string) bool { return !slices.Contains(trace.BadNodes, n) }) {
+		t.Errorf("suspects %q, want two at least of %q and no others", suspects, trace.BadNodes)
+	}
+	_, text, _ := command(t, "", "report", "--data", data, "--nodes")
+	for _, want := range []string{"sbatch --exclude=gpu-r", "kubectl taint nodes gpu-r", "* gpu-r03-n5", "95% interval"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("report --nodes does not print %q:\n%s", want, text)
+		}
+	}
+	_, text, _ = command(t, "", "report", "--data", data, "--repetition")
+	for _, want := range []string{"failed as the attempt before", "first minute", "last checkpoint", "per user", "user-000"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("report --repetition does not print %q:\n%s", want, text)
+		}
+	}
+	for _, args := range [][]string{{"--nodes", "--paper"}, {"--nodes", "--format", "csv"}, {"--repetition", "--format", "csv"}} {
+		if code, _, problems := command(t, "", append([]string{"report", "--data", data}, args...)...); code == exitOK {
+			t.Errorf("report %v exits 0: %s", args, problems)
+		}
+	}
+}

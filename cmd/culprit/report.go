@@ -18,7 +18,7 @@ import (
 type reportConfig struct {
 	data, by, from, to, format string
 	limit                      int
-	paper                      bool
+	paper, nodes, repetition   bool
 }
 
 func reportCommand() *cobra.Command {
@@ -34,6 +34,7 @@ func reportCommand() *cobra.Command {
 and 95th percentile, GPU time and its share. It reads the folder of a server, which may be running.`,
 		Example: `  culprit report --by category
   culprit report --paper
+  culprit report --nodes
   culprit report --by user --from 2026-11-01 --to 2026-12-01 --format csv > november.csv`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return report(cmd, cfg) },
@@ -46,6 +47,9 @@ and 95th percentile, GPU time and its share. It reads the folder of a server, wh
 	f.StringVar(&cfg.format, "format", "table", "`format`: table, csv or json")
 	f.IntVar(&cfg.limit, "limit", 0, "most rows, the most GPU time first; 0 for all")
 	f.BoolVar(&cfg.paper, "paper", false, "print Table 6 and Table 7 of the paper, with its own figures beside (table or json)")
+	f.BoolVar(&cfg.nodes, "nodes", false, "print which nodes fail more than others, and how to leave them out (table or json)")
+	f.BoolVar(&cfg.repetition, "repetition", false, "print what failed again as before, early, late, or long after a checkpoint (table or json)")
+	cmd.MarkFlagsMutuallyExclusive("paper", "nodes", "repetition")
 	return cmd
 }
 
@@ -79,8 +83,13 @@ func report(cmd *cobra.Command, cfg reportConfig) error {
 	} else if simulated != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "culprit: this cluster is simulated")
 	}
-	if cfg.paper {
+	switch {
+	case cfg.paper:
 		return reportPaper(cmd, kept, filter, cfg.format)
+	case cfg.nodes:
+		return reportNodes(cmd, kept, filter, cfg.format)
+	case cfg.repetition:
+		return reportRepetition(cmd, kept, filter, cfg.format)
 	}
 	r, err := kept.Waste(cmd.Context(), filter, corpus.Grouping(cfg.by))
 	if err != nil {
