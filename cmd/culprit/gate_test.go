@@ -510,7 +510,7 @@ print(policy.evaluate(exception=RuntimeError(sys.argv[2]), try_number=1, max_tri
 		{"nothing known", "it went wrong", "", "default"},
 		{"no server", oomLine, "http://127.0.0.1:1", "default"},
 	} {
-		code, out := runScript(t, []string{scriptPath(t, nil), "PYENV_VERSION=" + os.Getenv("PYENV_VERSION")}, "python3", "-c", program, recipe, tt.exception, tt.server)
+		code, out := runScript(t, []string{scriptPath(t, nil), "PYTHONDONTWRITEBYTECODE=1"}, "python3", "-c", program, recipe, tt.exception, tt.server)
 		if code != 0 || strings.TrimSpace(out) != tt.want {
 			t.Errorf("%s: %d, %s; want %s", tt.name, code, out, tt.want)
 		}
