@@ -255,3 +255,18 @@ func waitForJob(ctx context.Context, t *testing.T, c client, job string) corpus.
 		}
 	}
 }
+
+// TestTables holds what the reports with fixed rows answer against the contract.
+func TestTables(t *testing.T) {
+	doc := loadContract(t)
+	c := newClient(t)
+	someAttempts(c)
+	c.keep("job=again&user=ada&gpus=8&start=1796140000&end=1796140020&submitted=1796139000&node=n1", oomLog)
+	c.keep("job=again&user=ada&gpus=8&start=1796140100&end=1796140200&node=n1", oomLog)
+	for _, path := range []string{"/api/v1/report/paper", "/api/v1/report/nodes", "/api/v1/report/repetition"} {
+		w := c.get(path + "?from=2026-01-01&user=ada")
+		wantStatus(t, w, http.StatusOK)
+		doc.hold(path, doc.at(doc.root, "paths", path, "get", "responses", "200", "content", "application/json", "schema"), jsonOf(t, w))
+		wantProblem(t, c.get(path+"?outcome=failed"), 400, "outcome", "unknown")
+	}
+}
