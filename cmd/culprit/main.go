@@ -98,7 +98,7 @@ Every flag can be set by an environment variable: CULPRIT_LISTEN for --listen.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(classifyCommand(), evalCommand(), rulesCommand(), versionCommand(), serveCommand(), reportCommand(), reindexCommand(), reclassifyCommand(), healthcheckCommand(),
-		runCommand(), gateCommand(), relayCommand(), importCommand(), demoCommand())
+		runCommand(), gateCommand(), relayCommand(), importCommand(), demoCommand(), watchCommand())
 	return root
 }
 
