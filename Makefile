@@ -31,7 +31,7 @@ rules: build
 
 # One fuzz target after the other, $(FUZZTIME) each.
 fuzz: deps
-	@for pkg in ./classifier ./rules ./corpus ./web; do \
+	@for pkg in ./classifier ./rules ./corpus ./web ./cmd/culprit; do \
 		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			echo "$$pkg $$target"; go test $$pkg -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done; \

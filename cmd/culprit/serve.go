@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"culprit/corpus"
+	"culprit/rules"
 	"culprit/web"
 )
 
@@ -24,6 +25,8 @@ type serveConfig struct {
 	listen    string
 	data      string
 	rules     string
+	policy    string
+	logRoots  []string
 	url       string
 	maxMB     int64
 	uploads   int
@@ -37,7 +40,7 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the API and the web pages",
 		Long: `Serves the API and the pages, and keeps what is posted in a folder. SIGTERM and Ctrl-C let running requests end first;
-SIGHUP reads the rule packs of --rules again, and keeps the old ones where the new ones do not load.`,
+SIGHUP reads the rule packs of --rules and the policy of --policy again, and keeps the old ones where the new ones do not load.`,
 		Example: `  culprit serve
   culprit serve --listen :8080 --data /var/lib/culprit
   curl --data-binary @err.log 'http://127.0.0.1:8080/api/v1/attempts?job=123&gpus=8&exit_code=1'`,
@@ -48,6 +51,8 @@ SIGHUP reads the rule packs of --rules again, and keeps the old ones where the n
 	f.StringVar(&cfg.listen, "listen", "127.0.0.1:8080", "`address` to serve on; there are no accounts yet, so keep it where only your users reach it")
 	f.StringVar(&cfg.data, "data", "culprit-data", "`folder` of the database, the logs and the index")
 	f.StringVar(&cfg.rules, "rules", "", "`folder` of rule packs to use instead of the built-in ones")
+	f.StringVar(&cfg.policy, "policy", "", "`file` of the gate's policy (default the built-in one)")
+	f.StringArrayVar(&cfg.logRoots, "log-root", nil, "`folder` below which logs are read that Slurm's records name (may be given again; default none)")
 	f.StringVar(&cfg.url, "url", "", "where clients reach the server, for the command lines that pages show (default http:// and --listen)")
 	f.Int64Var(&cfg.maxMB, "max-upload-mb", 4096, "most `megabytes` of log in one upload, unpacked")
 	f.IntVar(&cfg.uploads, "max-uploads", 32, "most uploads read at once; further ones wait a little, then get 429")
@@ -79,14 +84,17 @@ func serve(ctx context.Context, stderr io.Writer, cfg serveConfig, ready func(ne
 		cfg.url = "http://" + listener.Addr().String()
 	}
 	server, err := web.New(web.Config{Corpus: kept, Classifier: c, Log: log, Version: version(), URL: cfg.url,
-		MaxBytes: cfg.maxMB << 20, MaxUploads: cfg.uploads})
+		MaxBytes: cfg.maxMB << 20, MaxUploads: cfg.uploads, LogRoots: cfg.logRoots})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if err := kept.ContinuePass(ctx, c); err != nil {
 		log.WarnContext(ctx, "could not go on with reclassifying", "err", err)
 	}
-	stop := reloadOnHangup(ctx, server, cfg.rules, log)
+	if err := setPolicy(server, cfg.policy, c.Rules(), log); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	stop := reloadOnHangup(ctx, server, cfg, log)
 	defer stop()
 	log.InfoContext(ctx, "serving", "url", cfg.url, "data", cfg.data, "rules", len(c.Rules().Rules()), "rules_version", c.Rules().Version())
 	if ready != nil {
@@ -124,8 +132,21 @@ func serverLog(w io.Writer, format string) (*slog.Logger, error) {
 	return nil, usagef("--log-format %q: must be text or json", format)
 }
 
-// reloadOnHangup reads the rule packs again at each SIGHUP until the returned function is called.
-func reloadOnHangup(ctx context.Context, server *web.Server, dir string, log *slog.Logger) (stop func()) {
+// setPolicy loads the gate's policy. Rules that it names and nobody has are said in the log.
+func setPolicy(server *web.Server, file string, set *rules.Set, log *slog.Logger) error {
+	p, err := loadPolicy(file)
+	if err != nil {
+		return err
+	}
+	if unknown := p.UnknownRules(set); len(unknown) > 0 {
+		log.Warn("the policy names rules that do not exist", "rules", unknown)
+	}
+	server.SetPolicy(p)
+	return nil
+}
+
+// reloadOnHangup reads the rule packs and the policy again at each SIGHUP until the returned function is called.
+func reloadOnHangup(ctx context.Context, server *web.Server, cfg serveConfig, log *slog.Logger) (stop func()) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
@@ -136,13 +157,16 @@ func reloadOnHangup(ctx context.Context, server *web.Server, dir string, log *sl
 				return
 			case <-hangup:
 			}
-			c, err := loadClassifier(dir)
+			c, err := loadClassifier(cfg.rules)
 			if err != nil {
 				log.Error("kept the old rules: the new ones do not load", "err", err)
 				continue
 			}
 			server.SetClassifier(c)
 			log.Info("loaded rules", "rules", len(c.Rules().Rules()), "rules_version", c.Rules().Version())
+			if err := setPolicy(server, cfg.policy, c.Rules(), log); err != nil {
+				log.Error("kept the old policy: the new one does not load", "err", err)
+			}
 		}
 	}()
 	return func() {
