@@ -2,7 +2,7 @@
 # make test   every test
 # make check  what CI checks beside the tests: gofmt, vet, staticcheck, the rules
 .DEFAULT_GOAL := build
-.PHONY: build run test race check rules fuzz bench bench-memory bench-compare image clean deps
+.PHONY: build run test race check rules fuzz bench bench-go bench-memory bench-compare image clean deps
 
 export CGO_ENABLED := 1
 FUZZTIME ?= 20s
@@ -42,7 +42,12 @@ bench-memory: build
 	go build -o bin/genlog ./cmd/genlog
 	sh cmd/genlog/memory.sh bin/culprit bin/genlog
 
-bench: build
+# culprit and its peers on the same logs in one run, into BENCHMARKS.md. make bench BENCH_FLAGS=-full for a million attempts.
+bench: deps
+	go run ./cmd/bench $(BENCH_FLAGS)
+
+# The Go benchmarks of each stage.
+bench-go: build
 	go test -run '^$$' -bench . -benchmem ./classifier ./rules ./corpus ./web
 
 # make bench-compare BASE=main~1: the Go benchmarks of a revision beside those of the work tree.
