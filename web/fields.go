@@ -15,6 +15,7 @@ import (
 
 	"culprit/classifier"
 	"culprit/corpus"
+	"culprit/corpus/trace"
 )
 
 // fields are an attempt's metadata under the names that query, form and JSON share.
@@ -137,7 +138,7 @@ func setCount(to *int, v string, least int) error {
 }
 
 func setNodes(a *corpus.Attempt, v string) error {
-	names, err := hostlist(v)
+	names, err := trace.Hostlist(v)
 	if err != nil {
 		return err
 	}

@@ -6,13 +6,16 @@ import (
 	"strings"
 )
 
-const maxNodes = 10_000
+const (
+	maxNodes    = 10_000
+	maxHostlist = 64 << 10 // bytes of a list that is not expanded yet
+)
 
 // Hostlist splits a list of nodes at commas and expands Slurm's short form: gpu-[01-03,7],cpu1 is gpu-01, gpu-02,
 // gpu-03, gpu-7 and cpu1.
 func Hostlist(list string) ([]string, error) {
-	if unknown(list) {
-		return nil, nil
+	if len(list) > maxHostlist {
+		return nil, fmt.Errorf("longer than %d bytes", maxHostlist)
 	}
 	var names []string
 	for list != "" {
@@ -22,7 +25,7 @@ func Hostlist(list string) ([]string, error) {
 			continue
 		}
 		if strings.Count(item, "[") > 4 {
-			return nil, fmt.Errorf("nodes %q: more than 4 brackets in one name", item)
+			return nil, fmt.Errorf("more than 4 brackets in one name")
 		}
 		var err error
 		if names, err = expandHost(names, item); err != nil {
@@ -57,11 +60,14 @@ func expandHost(names []string, item string) ([]string, error) {
 		if len(names) == maxNodes {
 			return nil, fmt.Errorf("more than %d nodes", maxNodes)
 		}
+		if len(item) > maxText {
+			return nil, fmt.Errorf("a node's name is longer than %d bytes", maxText)
+		}
 		return append(names, item), nil
 	}
 	ranges, suffix, ok := strings.Cut(rest, "]")
 	if !ok {
-		return nil, fmt.Errorf("nodes %q: a bracket is not closed", item)
+		return nil, fmt.Errorf("a bracket is not closed")
 	}
 	for part := range strings.SplitSeq(ranges, ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -71,7 +77,7 @@ func expandHost(names []string, item string) ([]string, error) {
 		from, err1 := strconv.ParseUint(first, 10, 32)
 		to, err2 := strconv.ParseUint(last, 10, 32)
 		if err1 != nil || err2 != nil || to < from || to-from >= maxNodes {
-			return nil, fmt.Errorf("nodes %q: %q is no range", item, part)
+			return nil, fmt.Errorf("%q is not a range of nodes", part)
 		}
 		for n := from; n <= to; n++ {
 			var err error

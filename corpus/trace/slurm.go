@@ -69,7 +69,7 @@ func (s *slurmRun) record(zone *time.Location) (Record, error) {
 	}
 	s.setGPUs(&r)
 	var err error
-	if a.Nodes, err = Hostlist(s.nodes); err != nil {
+	if a.Nodes, err = Hostlist(known(s.nodes)); err != nil {
 		return r, err
 	}
 	r.Log = s.logPath()
@@ -233,7 +233,7 @@ func (s *slurmRun) symbol(c byte) (string, bool) {
 	case 'u':
 		return s.user, true
 	case 'N':
-		nodes, _ := Hostlist(s.nodes)
+		nodes, _ := Hostlist(known(s.nodes))
 		if len(nodes) == 0 {
 			return "", false
 		}

@@ -157,7 +157,7 @@ func (o Options) record(get func(column string) string) (Record, error) {
 		return r, err
 	}
 	var err error
-	if a.Nodes, err = Hostlist(strings.NewReplacer(" ", ",", ";", ",").Replace(field("nodes"))); err != nil {
+	if a.Nodes, err = Hostlist(strings.NewReplacer(" ", ",", ";", ",").Replace(known(field("nodes")))); err != nil {
 		return r, err
 	}
 	return r, o.setRowTimes(&r, field)
