@@ -125,3 +125,6 @@ func (c *Corpus) Accuracy(ctx context.Context) (map[string]Accuracy, error) {
 	}
 	return byRule, rows.Err()
 }
+
+// All is how many verdicts people said something of.
+func (a Accuracy) All() int { return a.Right + a.Wrong }

@@ -8,9 +8,10 @@ import (
 
 // Found is where a text stands in a log.
 type Found struct {
-	Lines []int64 `json:"lines"` // numbers of the lines, ascending, each once
-	To    int64   `json:"to"`    // the last line that was looked at
-	More  bool    `json:"more"`  // there are lines after To that were not looked at
+	Lines []int64  `json:"lines"` // numbers of the lines, ascending, each once
+	Texts []string `json:"texts"` // the lines, as Lines returns them
+	To    int64    `json:"to"`    // the last line that was looked at
+	More  bool     `json:"more"`  // there are lines after To that were not looked at
 }
 
 // FindLines returns the lines, from a line on, in which a text stands as it is; ASCII letters count in either case. It
@@ -34,8 +35,22 @@ func (c *Corpus) FindLines(ctx context.Context, id int64, file, text string, fro
 	defer r.Close()
 	f := finder{reader: r.(*logReader), text: lowered(nil, []byte(text)), limit: limit}
 	f.Found, f.last = Found{Lines: []int64{}, To: from - 1}, log.Lines
-	err = f.scan(ctx, from)
+	if err = f.scan(ctx, from); err == nil {
+		err = f.read()
+	}
 	return f.Found, err
+}
+
+// read reads the lines that were found.
+func (f *finder) read() error {
+	for _, n := range f.Lines {
+		text, err := f.reader.lines(n, n)
+		if err != nil {
+			return err
+		}
+		f.Texts = append(f.Texts, text...)
+	}
+	return nil
 }
 
 // maxFindBytes bounds how much text one search looks at: about a second's worth.

@@ -76,6 +76,11 @@ func TestFindLinesGoesOn(t *testing.T) {
 		if len(part.Lines) != 3 {
 			t.Fatalf("from line %d: %d lines and more, want 3", from, len(part.Lines))
 		}
+		for i, n := range part.Lines {
+			if want := slowLines(text, n, n)[0]; part.Texts[i] != want {
+				t.Errorf("line %d is %.80q, want %.80q", n, part.Texts[i], want)
+			}
+		}
 		from = part.To + 1
 	}
 	if diff := cmp.Diff(slowFind(text, "memory", 1), all); diff != "" {

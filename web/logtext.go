@@ -11,10 +11,12 @@ import (
 
 // piece is a part of a text from a log. A piece with a Sign stands for bytes that would not be seen or would do
 // something: a page shows Text as a mark, with Sign to explain it. A piece with Hit is what a search found.
+// Class is how a terminal would colour it.
 type piece struct {
-	Text string
-	Sign string
-	Hit  bool
+	Text  string
+	Sign  string
+	Hit   bool
+	Class string
 }
 
 const maxShown = 2000 // bytes of a log line on a page; the raw log has all of it
@@ -24,37 +26,73 @@ var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\
 
 // logText makes a line of a log fit to be shown: what a terminal would show of it, with everything that is invisible,
 // turns the writing direction or is no text as a visible mark.
-func logText(line string) []piece { return shown(line, nil) }
+func logText(line string) []piece {
+	line, styles, out := onScreen(line)
+	return shown(out, line, styles, nil)
+}
 
-// markedText is logText with the byte ranges that a search found.
-func markedText(line string, hits [][2]int) []piece { return shown(line, hits) }
+// foundText is logText with the places marked where a text stands, ASCII letters in either case.
+func foundText(line, text string) []piece {
+	line, styles, out := onScreen(line)
+	return shown(out, line, styles, places(line, text))
+}
 
-func shown(line string, hits [][2]int) (out []piece) {
-	rest := 0
-	if hits == nil {
-		line, out = onScreen(line)
+// markedText is logText with the byte ranges that a search found, of a text without ANSI codes.
+func markedText(line string, hits [][2]int) []piece { return shown(nil, line, nil, hits) }
+
+// maxPlaces bounds the marks of a line.
+const maxPlaces = 100
+
+func places(line, text string) (hits [][2]int) {
+	line, text = asciiLower(line), asciiLower(text)
+	for at := 0; text != "" && len(hits) < maxPlaces; {
+		i := strings.Index(line[at:], text)
+		if i < 0 {
+			break
+		}
+		hits = append(hits, [2]int{at + i, at + i + len(text)})
+		at += i + len(text)
 	}
+	return hits
+}
+
+// asciiLower keeps the length of a text, which strings.ToLower does not.
+func asciiLower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// shown appends the pieces of a line, cut where a style or a hit begins or ends.
+func shown(out []piece, line string, styles []style, hits [][2]int) []piece {
+	rest := 0
 	if len(line) > maxShown {
 		cut := strings.TrimSuffix(clip(line, maxShown), "…")
 		rest, line = len(line)-len(cut), cut
 	}
+	s := styler{styles: styles}
 	at := 0
 	for _, h := range hits {
 		from := min(max(h[0], at), len(line))
 		to := min(max(h[1], from), len(line))
-		out = signs(out, line[at:from], false)
-		out = signs(out, line[from:to], true)
+		out = s.append(out, line, at, from, false)
+		out = s.append(out, line, from, to, true)
 		at = to
 	}
-	out = signs(out, line[at:], false)
+	out = s.append(out, line, at, len(line), false)
 	if rest > 0 {
 		out = append(out, piece{Text: "… " + size(int64(rest)) + " more", Sign: "the line is longer; the raw log has all of it"})
 	}
 	return out
 }
 
-// onScreen is what a terminal would show in the end of a line that is rewritten with \r, without ANSI codes.
-func onScreen(line string) (string, []piece) {
+// onScreen is what a terminal would show in the end of a line that is rewritten with \r: its text without ANSI codes and
+// how they colour it.
+func onScreen(line string) (string, []style, []piece) {
 	line = strings.TrimSuffix(line, "\r")
 	var out []piece
 	if rewrites := strings.Count(line, "\r"); rewrites > 0 {
@@ -68,18 +106,22 @@ func onScreen(line string) (string, []piece) {
 		}
 		out = append(out, piece{Text: fmt.Sprintf("↻ %d", rewrites), Sign: fmt.Sprintf("the line was rewritten %d times; this is its last state", rewrites)})
 	}
-	return escapes.ReplaceAllString(line, ""), out
+	if !strings.Contains(line, "\x1b") {
+		return line, nil, out
+	}
+	text, styles := coloured(line)
+	return text, styles, out
 }
 
 // signs appends text, with marks for what must not reach a page as it is.
-func signs(out []piece, text string, hit bool) []piece {
+func signs(out []piece, text string, hit bool, class string) []piece {
 	start := 0
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
 		mark, sign := signOf(r, n, text[i])
 		if mark != "" {
 			if start < i {
-				out = append(out, piece{Text: text[start:i], Hit: hit})
+				out = append(out, piece{Text: text[start:i], Hit: hit, Class: class})
 			}
 			out = append(out, piece{Text: mark, Sign: sign})
 			start = i + n
@@ -87,7 +129,7 @@ func signs(out []piece, text string, hit bool) []piece {
 		i += n
 	}
 	if start < len(text) {
-		out = append(out, piece{Text: text[start:], Hit: hit})
+		out = append(out, piece{Text: text[start:], Hit: hit, Class: class})
 	}
 	return out
 }

@@ -69,9 +69,9 @@ func (s *Server) recover(c *gin.Context) {
 	c.Next()
 }
 
-// policy lets pages load the server's own style sheet and pictures and nothing else: log text that finds a way into
-// a page as markup still does nothing.
-const policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// policy lets pages load the server's own style sheet, script and pictures and nothing else: log text that finds a way
+// into a page as markup still does nothing.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 func secure(c *gin.Context) {
 	h := c.Writer.Header()

@@ -1,6 +1,11 @@
 package web
 
 import (
+	"cmp"
+	"context"
+	"io"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -11,32 +16,34 @@ import (
 
 type attemptsView struct {
 	layout
-	Time     timeView
+	Bar      filterBar
 	Page     corpus.Page
-	Chips    []choice // what the list is narrowed by; the link drops it
-	Filters  []filterBox
-	Hidden   []choice // parameters that the filter form carries on
-	Sorts    []choice
-	First    string // link to the first page; "" on it
-	Next     string
-	Unasked  bool // neither filter nor span: an empty list means an empty corpus
 	Outcomes []choice
+	Columns  map[string]choice // of the table, by the key that it sorts by
+	Facets   []facet
+	First    string // link to the first page; "" on it
+	Before   string
+	Next     string
+	CSV      string
+	Unasked  bool // neither filter nor span: an empty list means an empty corpus
 }
 
-// filterBox is a field of the filter form: a choice, or a text where Choices is empty.
-type filterBox struct {
-	Name, Label, Value string
-	Choices            []choice
+// facet is what the attempts of the list are, by one field.
+type facet struct {
+	Label string
+	List  []choice
 }
 
-var sorts = []struct{ key, label string }{{"-end", "latest"}, {"end", "oldest"}, {"-gpu_s", "most GPU time"}, {"-rtf_s", "longest"}}
+// columns are the keys that the table can be sorted by, in both directions.
+var columns = []string{"end", "rtf_s", "gpu_s"}
 
 // attemptsPage lists attempts, narrowed by filters.
 func (s *Server) attemptsPage(c *gin.Context) (any, error) {
-	q := newQuery(c.Request, append(filterNames, "range", "sort", "cursor")...)
-	v := attemptsView{layout: s.layout("Attempts", "attempts"), Time: q.timeRange("/attempts", "all")}
+	q := newQuery(c.Request, append(filterNames, "range", "sort", "cursor", "before")...)
+	v := attemptsView{layout: s.layout("Failures", "attempts")}
 	f := q.filter()
-	f.Window, f.Limit, f.Sort, f.Cursor = v.Time.window, 50, q.text("sort"), q.text("cursor")
+	v.Bar = s.bar(&v.layout, q, "/attempts", q.timeRange("/attempts", "all"), "sort")
+	f.Window, f.Limit, f.Sort, f.Cursor = v.Bar.Time.window, 50, q.text("sort"), q.text("cursor")
 	if f.Outcome == "" {
 		f.Outcome = corpus.OutcomeFailed
 	}
@@ -47,63 +54,119 @@ func (s *Server) attemptsPage(c *gin.Context) (any, error) {
 	if v.Page, err = s.corpus.Attempts(c.Request.Context(), f); err != nil {
 		return nil, err
 	}
-	if v.Page.Next != "" {
-		v.Next = with("/attempts", q.values, "", "")
-		v.Next += map[bool]string{true: "&", false: "?"}[strings.Contains(v.Next, "?")] + link("", "cursor", v.Page.Next)[1:]
+	v.fillWays(q, f)
+	v.Unasked = v.Bar.Unasked() && f.Cursor == ""
+	for _, o := range outcomes {
+		v.Outcomes = append(v.Outcomes, choice{Label: o, Link: with("/attempts", q.values, "outcome", o), Current: o == string(f.Outcome)})
 	}
-	if f.Cursor != "" {
-		v.First = with("/attempts", q.values, "cursor", "")
-	}
-	s.fillFilters(&v, q, f)
-	return v, nil
+	return v, s.fillFacets(c.Request.Context(), &v, q, f)
 }
 
-func (s *Server) fillFilters(v *attemptsView, q *query, f corpus.Filter) {
-	var categories []choice
-	for _, category := range s.classifier.Load().Rules().Taxonomy().Categories {
-		categories = append(categories, choice{Label: category.Title, Value: category.ID})
-	}
-	v.Filters = []filterBox{
-		{Name: "category", Label: "Category", Choices: categories},
-		{Name: "fault", Label: "Fault", Choices: choicesOf(faults, faultWord)},
-		{Name: "retry", Label: "Retry", Choices: choicesOf(retries, retryWord)},
-		{Name: "outcome", Label: "Outcome", Choices: choicesOf(outcomes, func(o any) string { return o.(string) })},
-		{Name: "user", Label: "User"}, {Name: "vc", Label: "VC"}, {Name: "node", Label: "Node"}, {Name: "job", Label: "Job"},
-	}
-	for i := range v.Filters {
-		box := &v.Filters[i]
-		box.Value = strings.Join(q.list(box.Name), ",")
-		if box.Name == "outcome" {
-			box.Value = string(f.Outcome)
+// maxBefore is how many pages back the way is known; the cursors of each stand in the URL.
+const maxBefore = 40
+
+// fillWays adds the links to other pages of the list and to other orders of it. A cursor leads forward only, so the
+// cursors of the pages before are carried along, the last one last; that of the first page is "-".
+func (v *attemptsView) fillWays(q *query, f corpus.Filter) {
+	before := q.list("before")
+	to := func(cursor string, before []string) string {
+		values := maps.Clone(q.values)
+		values.Del("before")
+		base := with("/attempts", values, "", "")
+		var extra []string
+		if cursor != "" && cursor != "-" {
+			extra = append(extra, "cursor="+url.QueryEscape(cursor))
 		}
-		for j := range box.Choices {
-			box.Choices[j].Current = box.Choices[j].Value == box.Value
+		if len(before) > 0 {
+			extra = append(extra, "before="+url.QueryEscape(strings.Join(before, ",")))
 		}
-	}
-	v.Unasked = f.Window == (corpus.Window{}) && f.Cursor == ""
-	for _, name := range filterNames {
-		value := strings.Join(q.list(name), ",")
-		if value == "" || name == "from" || name == "to" {
-			continue
+		if len(extra) == 0 {
+			return base
 		}
-		v.Unasked = false
-		v.Chips = append(v.Chips, choice{Label: name, Value: value, Link: with("/attempts", q.values, name, "")})
+		return base + map[bool]string{true: "&", false: "?"}[strings.Contains(base, "?")] + strings.Join(extra, "&")
 	}
-	for _, name := range append(slices.Clone(filterNames), "range", "sort") {
-		shown := slices.ContainsFunc(v.Filters, func(b filterBox) bool { return b.Name == name })
-		if value := strings.Join(q.values[name], ","); value != "" && !shown {
-			v.Hidden = append(v.Hidden, choice{Label: name, Value: value})
+	if v.Page.Next != "" {
+		here := append(slices.Clone(before), cmp.Or(f.Cursor, "-"))
+		v.Next = to(v.Page.Next, here[max(0, len(here)-maxBefore):])
+	}
+	if f.Cursor != "" {
+		v.First = to("", nil)
+		if n := len(before); n > 0 {
+			v.Before = to(before[n-1], before[:n-1])
 		}
 	}
-	for _, sort := range sorts {
-		v.Sorts = append(v.Sorts, choice{Label: sort.label, Link: with("/attempts", q.values, "sort", sort.key),
-			Current: f.Sort == sort.key || f.Sort == "" && sort.key == "-end"})
+	v.Columns = map[string]choice{}
+	values := maps.Clone(q.values)
+	values.Del("before")
+	for _, key := range columns {
+		c := choice{Link: with("/attempts", values, "sort", "-"+key)}
+		switch f.Sort {
+		case "-" + key:
+			c = choice{Link: with("/attempts", values, "sort", key), Value: "descending", Current: true}
+		case key:
+			c.Value, c.Current = "ascending", true
+		case "":
+			if key == "end" {
+				c = choice{Link: with("/attempts", values, "sort", key), Value: "descending", Current: true}
+			}
+		}
+		v.Columns[key] = c
 	}
+	v.CSV = with("/attempts.csv", values, "", "")
 }
+
+// fillFacets counts what the list consists of.
+func (s *Server) fillFacets(ctx context.Context, v *attemptsView, q *query, f corpus.Filter) error {
+	values := maps.Clone(q.values)
+	values.Del("before")
+	for _, by := range []corpus.Grouping{corpus.ByCategory, corpus.ByUser, corpus.ByVC, corpus.ByNode, corpus.ByCluster} {
+		counted := f
+		counted.Limit, counted.Cursor, counted.Sort = 0, "", ""
+		report, err := s.corpus.Waste(ctx, counted, by)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(report.Rows, func(a, b corpus.WasteRow) int { return cmp.Compare(b.Attempts, a.Attempts) })
+		facet := facet{Label: groupingWords[by]}
+		for _, row := range report.Rows {
+			if row.Key == "" || len(facet.List) == mostFacets {
+				continue
+			}
+			facet.List = append(facet.List, choice{Label: cmp.Or(row.Title, row.Key), Value: count(row.Attempts), Link: with("/attempts", values, string(by), row.Key)})
+		}
+		if len(facet.List) > 1 {
+			v.Facets = append(v.Facets, facet)
+		}
+	}
+	return nil
+}
+
+const mostFacets = 6
 
 func choicesOf(values []string, word func(any) string) (out []choice) {
 	for _, v := range values {
 		out = append(out, choice{Label: word(v), Value: v})
 	}
 	return out
+}
+
+// attemptsCSV is the list of attempts as a table for other programs.
+func (s *Server) attemptsCSV(c *gin.Context) (any, error) {
+	q := newQuery(c.Request, append(filterNames, "range", "sort")...)
+	f := q.filter()
+	f.Window, f.Sort = q.timeRange("/attempts", "all").window, q.text("sort")
+	if f.Outcome == "" {
+		f.Outcome = corpus.OutcomeFailed
+	}
+	if q.err != nil {
+		return nil, q.err
+	}
+	one := f
+	one.Limit = 1
+	if _, err := s.corpus.Attempts(c.Request.Context(), one); err != nil { // while it can still be told
+		return nil, err
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(s.corpus.WriteAttempts(c.Request.Context(), w, f)) }() // ends when the reader is closed
+	return file{contentType: "text/csv; charset=utf-8", download: "attempts.csv", body: r}, nil
 }

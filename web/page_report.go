@@ -8,7 +8,7 @@ import (
 
 type reportView struct {
 	layout
-	Time      timeView
+	Bar       filterBar
 	By        string
 	ByLabel   string
 	Groupings []choice
@@ -32,9 +32,10 @@ var groupingWords = map[corpus.Grouping]string{corpus.ByCategory: "category", co
 // reportPage shows the report's table, with the same numbers as the API.
 func (s *Server) reportPage(c *gin.Context) (any, error) {
 	q := newQuery(c.Request, append(filterNames, "by", "range")...)
-	v := reportView{layout: s.layout("Report", "report"), Time: q.timeRange("/report", "30d"), By: q.choice("by", groupings()...)}
+	v := reportView{layout: s.layout("Report", "report"), By: q.choice("by", groupings()...)}
 	f := q.filter()
-	f.Window = v.Time.window
+	v.Bar = s.bar(&v.layout, q, "/report", q.timeRange("/report", "30d"), "by")
+	f.Window = v.Bar.Time.window
 	if v.By == "" {
 		v.By = string(corpus.ByCategory)
 	}
@@ -51,7 +52,7 @@ func (s *Server) reportPage(c *gin.Context) (any, error) {
 		return nil, err
 	}
 	for _, row := range v.Report.Rows {
-		v.Rows = append(v.Rows, viewRow(row, by, v.Time.keep(q.values)))
+		v.Rows = append(v.Rows, viewRow(row, by, v.layout))
 	}
 	api := func(format string) string {
 		pairs := []string{"by", v.By, "format", format}
@@ -72,7 +73,7 @@ func (s *Server) reportPage(c *gin.Context) (any, error) {
 	return v, nil
 }
 
-func viewRow(row corpus.WasteRow, by corpus.Grouping, keep []string) reportRow {
+func viewRow(row corpus.WasteRow, by corpus.Grouping, l layout) reportRow {
 	r := reportRow{WasteRow: row, Label: row.Key}
 	if row.Title != "" && by != corpus.ByFingerprint {
 		r.Label = row.Title
@@ -88,6 +89,6 @@ func viewRow(row corpus.WasteRow, by corpus.Grouping, keep []string) reportRow {
 	case corpus.ByHour, corpus.ByDay, corpus.ByWeek, corpus.ByMonth:
 		return r
 	}
-	r.Link = link("/attempts", append([]string{string(by), row.Key}, keep...)...)
+	r.Link = l.to("/attempts", string(by), row.Key)
 	return r
 }

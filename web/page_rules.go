@@ -16,11 +16,20 @@ type rulesView struct {
 	Filter       string
 	Groups       []ruleGroup // categories in the order of the taxonomy
 	Shown, Total int
+	Accuracy     corpus.Accuracy // of all rules
 }
 
 type ruleGroup struct {
 	Category *rules.Category
-	Rules    []ruleView
+	Rules    []ruleRow
+}
+
+// ruleRow is a rule with what it has explained so far.
+type ruleRow struct {
+	ruleView
+	Hits       int
+	GPUSeconds float64
+	Accuracy   corpus.Accuracy
 }
 
 // rulesPage lists the rules as loaded, a category at a time.
@@ -33,10 +42,26 @@ func (s *Server) rulesPage(c *gin.Context) (any, error) {
 	}
 	set := s.classifier.Load().Rules()
 	v.RulesVersion, v.Total = set.Version(), len(set.Rules())
-	byCategory := map[string][]ruleView{}
+	byCategory := map[string][]ruleRow{}
+	used, err := s.corpus.Waste(c.Request.Context(), corpus.Filter{}, corpus.ByRule)
+	if err != nil {
+		return nil, err
+	}
+	hits := map[string]corpus.WasteRow{}
+	for _, row := range used.Rows {
+		hits[row.Key] = row
+	}
+	accuracy, err := s.corpus.Accuracy(c.Request.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range accuracy {
+		v.Accuracy.Right, v.Accuracy.Wrong = v.Accuracy.Right+a.Right, v.Accuracy.Wrong+a.Wrong
+	}
 	for _, r := range set.Rules() {
 		if hasWords(r, v.Filter) && allows(categories, r.Category.ID) {
-			byCategory[r.Category.ID] = append(byCategory[r.Category.ID], viewRule(r))
+			row := ruleRow{viewRule(r), hits[r.ID].Attempts, hits[r.ID].GPUSeconds, accuracy[r.ID]}
+			byCategory[r.Category.ID] = append(byCategory[r.Category.ID], row)
 			v.Shown++
 		}
 	}
@@ -63,6 +88,8 @@ type rulePageView struct {
 	layout
 	Rule   ruleView
 	Means  string // what the category stands for
+	Waste  corpus.WasteRow
+	Said   corpus.Accuracy
 	Latest corpus.Page
 	All    string
 }
@@ -77,7 +104,16 @@ func (s *Server) rulePage(c *gin.Context) (any, error) {
 		return nil, refuse(http.StatusNotFound, "rule %s: not found", quote(param(c, "id")))
 	}
 	v := rulePageView{layout: s.layout("Rule "+r.ID, "rules"), Rule: viewRule(r), Means: r.Category.Means, All: link("/attempts", "rule", r.ID, "range", "all")}
-	var err error
-	v.Latest, err = s.corpus.Attempts(c.Request.Context(), corpus.Filter{Rules: []string{r.ID}, Limit: 10})
+	ctx, f := c.Request.Context(), corpus.Filter{Rules: []string{r.ID}, Limit: 10}
+	report, err := s.corpus.Waste(ctx, f, corpus.ByRule)
+	if err != nil {
+		return nil, err
+	}
+	accuracy, err := s.corpus.Accuracy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v.Waste, v.Said = report.Total, accuracy[r.ID]
+	v.Latest, err = s.corpus.Attempts(ctx, f)
 	return v, err
 }

@@ -62,16 +62,17 @@ func TestOverview(t *testing.T) {
 	c := newClient(t)
 	someAttempts(c)
 	doc := c.page("/?range=all")
-	wantText(t, doc, ".figures", "GPU time lost 22.0 GPU hours Failed attempts 2 Jobs 2 Users 2")
+	wantText(t, doc, ".figures", "GPU time lost 22.0 GPU hours, 98 % of all Failed attempts 2 Jobs 2 Users 2")
 	wantCount(t, doc, ".stack rect", 2)
 	wantText(t, doc, ".legend", "user 20.0 GPU hours 91 %")
 	wantText(t, doc, ".legend", "infrastructure 2.00 GPU hours 9.1 %")
 	wantText(t, doc, ".bars tbody tr:first-child th", "GPU out of memory")
-	if got := doc.Find(".bars th a").First().AttrOr("href", ""); got != "/attempts?category=gpu-oom&range=all" {
+	if got := doc.Find(".bars th a").First().AttrOr("href", ""); got != "/attempts?category=gpu-oom&range=all&sort=-gpu_s" {
 		t.Errorf("the bar leads to %s", got)
 	}
 	wantText(t, doc, ".bars", "gpu-02")
-	wantCount(t, doc, "table.list tbody tr", 2)
+	wantCount(t, doc, "section:last-child table.list tbody tr", 2)
+	wantText(t, doc, ".kinds tbody tr:first-child", "GPU out of memory rank 0 ran out of GPU memory allocating 2.50 GiB")
 	wantLinks(t, c, doc)
 }
 
@@ -112,7 +113,7 @@ func TestAttemptsPage(t *testing.T) {
 	if got := doc.Find(`input[name=user]`).AttrOr("value", ""); got != "bob" {
 		t.Errorf("the user's box holds %q", got)
 	}
-	wantText(t, doc, "select[name=outcome] option[selected]", "all")
+	wantText(t, doc, `[aria-label=Outcome] [aria-current]`, "all")
 	if got := doc.Find(".chips a").First().AttrOr("href", ""); got != "/attempts?outcome=all&range=all" {
 		t.Errorf("dropping the filter leads to %s", got)
 	}
@@ -170,7 +171,7 @@ func TestWalkThroughALog(t *testing.T) {
 	wantCount(t, doc, "tr.root#L1003", 1)
 	steps := map[string]string{}
 	doc.Find("#log .steps").First().Find("a").Each(func(_ int, s *goquery.Selection) { steps[s.Text()] = s.AttrOr("href", "") })
-	want := map[string]string{"Start": "/attempts/1?from=1&to=200#log", "Earlier": "/attempts/1?from=791&to=990#log", "Root cause": "/attempts/1?from=991&to=1023#L1003"}
+	want := map[string]string{"Start": "/attempts/1?from=1&to=200#log", "Earlier": "/attempts/1?from=791&to=990#log", "Root cause": "/attempts/1?at=1003#L1003"}
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -332,7 +333,7 @@ func TestHostileText(t *testing.T) {
 		w := c.get(path, "Accept", "text/html")
 		text := w.Body.String()
 		doc := document(t, w)
-		wantCount(t, doc, "script, img, i, iframe, [onerror], [style]", 0)
+		wantCount(t, doc, "script:not([src]), main script, img, i, iframe, [onerror], [style]", 0)
 		for _, bad := range []string{"\u202e", "\u2066", "\x1b", "\x00", "\u200b", "\xff"} {
 			if strings.Contains(text, bad) {
 				t.Errorf("%s: %q reaches the page", path, bad)

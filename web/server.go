@@ -37,6 +37,7 @@ type Server struct {
 	policy     atomic.Pointer[classifier.Policy] // of the gate
 	log        *slog.Logger
 	version    string
+	started    time.Time
 	url        string
 	maxBytes   int64
 	logRoots   *trace.Roots
@@ -58,6 +59,7 @@ func New(cfg Config) (*Server, error) {
 		corpus:     cfg.Corpus,
 		log:        cfg.Log,
 		version:    cfg.Version,
+		started:    time.Now(),
 		url:        cmp.Or(strings.TrimSuffix(cfg.URL, "/"), "http://127.0.0.1:8080"),
 		maxBytes:   cfg.MaxBytes,
 		uploadWait: 10 * time.Second,
@@ -138,14 +140,22 @@ func (s *Server) routes() *gin.Engine {
 
 	get("/", s.page("overview", s.overviewPage))
 	get("/attempts", s.page("attempts", s.attemptsPage))
+	get("/attempts.csv", s.json(s.attemptsCSV))
 	get("/attempts/:id", s.page("attempt", s.attemptPage))
+	get("/attempts/:id/lines", s.page("lines", s.linesPage))
+	r.POST("/attempts/:id/verdict", s.page("attempt", s.postVerdict))
 	get("/search", s.page("search", s.searchPage))
+	get("/fingerprints", s.page("fingerprints", s.fingerprintsPage))
+	get("/fingerprints/:id", s.page("fingerprint", s.fingerprintPage))
+	r.POST("/fingerprints/:id", s.page("fingerprint", s.postFingerprint))
+	get("/nodes", s.page("nodes", s.nodesPage))
 	get("/report", s.page("report", s.reportPage))
 	get("/gate", s.page("gate", s.gatePage))
 	get("/rules", s.page("rules", s.rulesPage))
 	get("/rules/:id", s.page("rule", s.rulePage))
 	get("/submit", s.page("submit", s.submitPage))
 	r.POST("/submit", s.page("submit", s.postSubmit))
+	get("/status", s.page("status", s.statusPage))
 	get("/static/:file", s.json(getStatic))
 	return r
 }

@@ -38,12 +38,14 @@ type layout struct {
 	Nav     string // the entry of the navigation that is current; "" for none
 	Query   string // what the search box holds
 	Version string
-	Style   string // path of the style sheet, which changes with its content
-	Server  string // where clients reach the server, for command lines
+	Style   string     // path of the style sheet, which changes with its content
+	Script  string     // likewise
+	carried url.Values // the time and the filters of this page, for links to others
+	Server  string     // where clients reach the server, for command lines
 }
 
 func (s *Server) layout(title, nav string) layout {
-	return layout{Title: title, Nav: nav, Version: s.version, Style: stylePath, Server: s.url}
+	return layout{Title: title, Nav: nav, Version: s.version, Style: stylePath, Script: scriptPath, Server: s.url}
 }
 
 type errorView struct {
@@ -51,15 +53,20 @@ type errorView struct {
 	Problem *problem
 }
 
-// stylePath lets browsers keep the style sheet for ever: another content has another path.
-var stylePath = func() string {
-	css, err := staticFiles.ReadFile("static/culprit.css")
+// Browsers keep the style sheet and the script for ever: another content has another path.
+var (
+	stylePath  = staticPath("culprit.css")
+	scriptPath = staticPath("culprit.js")
+)
+
+func staticPath(name string) string {
+	text, err := staticFiles.ReadFile("static/" + name)
 	if err != nil {
 		panic(err) // embedded: it is there
 	}
-	sum := sha256.Sum256(css)
-	return "/static/culprit.css?v=" + hex.EncodeToString(sum[:6])
-}()
+	sum := sha256.Sum256(text)
+	return "/static/" + name + "?v=" + hex.EncodeToString(sum[:6])
+}
 
 var pageFuncs = template.FuncMap{
 	"logtext":  logText,
@@ -74,12 +81,17 @@ var pageFuncs = template.FuncMap{
 	"fault":    faultWord,
 	"retry":    retryWord,
 	"chart":    func(title string, bars []bar, byAttempts bool) chartView { return chartView{title, bars, byAttempts} },
+	"table": func(list []corpus.Attempt, columns map[string]choice) attemptTable {
+		return attemptTable{list, columns}
+	},
+	"head":     func(text string, number bool, c choice) columnView { return columnView{c, text, number} },
 	"evidence": func(title string, list []evidenceView) evidenceList { return evidenceList{title, list} },
 	"sure":     func(f float64) string { return fmt.Sprintf("%.0f %%", f*100) },
 	"dash":     func(s string) string { return orDash(s) },
 	"join":     strings.Join,
 	"failed":   failed,
 	"attempt":  func(id int64) string { return fmt.Sprintf("/attempts/%d", id) },
+	"kind":     func(print string) string { return "/fingerprints/" + url.PathEscape(print) },
 	"rulelink": func(id string) string { return "/rules/" + url.PathEscape(id) },
 	"category": func(id string) string { return link("/attempts", "category", id, "range", "all") },
 }
@@ -169,6 +181,19 @@ func (c chartView) Unit() string {
 		return "attempts"
 	}
 	return "GPU hours"
+}
+
+// attemptTable is a table of attempts; where it can be sorted, with the links that do it, by key.
+type attemptTable struct {
+	List    []corpus.Attempt
+	Columns map[string]choice
+}
+
+// columnView is the head of a column. Its Value is how the table is sorted by it.
+type columnView struct {
+	choice
+	Head   string
+	Number bool
 }
 
 // evidenceList is a titled list of lines.
