@@ -106,7 +106,9 @@ func (c *Corpus) open(ctx context.Context, opt Options) (err error) {
 	}
 	c.workers.Go(func() { c.writeLoop(conn) })
 	c.workers.Go(c.sweepLogs)
-	c.workers.Go(c.readAhead)
+	if !opt.NoIndex { // an import asks nothing, and would hold the facts of a million attempts for it
+		c.workers.Go(c.readAhead)
+	}
 	return nil
 }
 
