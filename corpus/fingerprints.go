@@ -145,7 +145,6 @@ type seen struct {
 	gpu          int64
 	jobs         map[uint32]bool
 	users, nodes map[term]bool
-	spark        [sparkParts]int
 	ends         []int64
 }
 

@@ -147,7 +147,6 @@ type logWriter struct {
 	text   []byte // of the frame that is being filled
 	queue  []*packing
 	frames []frame
-	table  []byte
 	stored int64
 	last   byte // of the text so far
 	err    error
