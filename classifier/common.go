@@ -7,7 +7,7 @@ import (
 )
 
 // commonWords lists the words of 4 bytes that are common in logs, folded, ascending, each followed by one byte: the
-// binary logarithm of how often it stands in a million bytes. TestCommonWords makes it from generated logs and the labelled
+// binary logarithm of how often it stands in a million bytes of the log that has it most. TestCommonWords makes it from generated logs and the labelled
 // corpus.
 //
 //go:embed common.bin

@@ -17,10 +17,11 @@ type hit struct {
 
 // filter finds the occurrences of many literals in one pass over a buffer, at a rate near that of reading memory.
 //
-// Each literal is represented by its rarest window, of 8 bytes or, where a literal is shorter, of as many as the shortest
-// has. The scan looks at one 4-byte word in each step of 5 bytes (fewer for shorter windows): whatever the alignment, one
-// such word lies inside each window. The word is folded to lower case, hashed, and looked up in a bitmap that stays in
-// the cache; only where the bit is set are the word and then the whole literal compared.
+// Each literal is represented by the words of 4 bytes in its rarest window of 8. The scan looks at one word in each step
+// of 5 bytes: whatever the alignment, one such word lies inside each window. A literal of 6 or 7 bytes has too few words
+// inside; those that stick out of it by one byte stand in with every value of that byte (for still shorter ones the step
+// shrinks). A word is folded to lower case, hashed, and looked up in a bitmap that stays in the cache; only where the bit
+// is set are the word and then the whole literal compared.
 //
 // An automaton looks at each byte and waits for the table entry that the byte before it selected; here the words are
 // independent of each other, so that several are under way at once, and most bytes are never looked at.
@@ -56,29 +57,79 @@ const (
 // newFilter prepares a filter for the literals of gates, each at least 4 bytes long. common gives how often a folded
 // word of 4 bytes occurs in logs; windows of rare words make the scan fast.
 func newFilter(gates []rules.Gate, common func(word uint32) int) *filter {
-	size := widest
+	shortest := widest
 	for _, g := range gates {
-		size = min(size, len(g.Literal))
+		shortest = min(shortest, len(g.Literal))
 	}
-	step := size - wordBytes + 1
+	step := min(shortest-wordBytes+1+2, widest-wordBytes+1) // two more words than lie inside: see partial
 	byWord := map[uint32][]candidate{}
 	for i, g := range gates {
-		text := g.Literal
+		c := candidate{literal: int32(i), text: g.Literal, fold: g.Fold}
 		if g.Fold {
-			text = lower(text)
+			c.text = lower(c.text)
 		}
-		at := rarest(text, size, step, common)
-		for k := range step {
-			word := binary.LittleEndian.Uint32([]byte(text[at+k:at+k+wordBytes])) | caseBits
-			byWord[word] = append(byWord[word], candidate{literal: int32(i), back: int32(at + k), text: text, fold: g.Fold})
+		inside := min(len(c.text)-wordBytes+1, step)
+		at := rarest(c.text, inside, common)
+		for k := range inside {
+			c.back = int32(at + k)
+			word := binary.LittleEndian.Uint32([]byte(c.text[at+k:at+k+wordBytes])) | caseBits
+			byWord[word] = append(byWord[word], c)
+		}
+		before, after := sticking(c.text, -1), sticking(c.text, inside)
+		switch {
+		case inside == step:
+		case inside+1 < step:
+			addAll(byWord, c, -1, before)
+			addAll(byWord, c, inside, after)
+		case total(before, common) <= total(after, common):
+			addAll(byWord, c, -1, before)
+		default:
+			addAll(byWord, c, inside, after)
 		}
 	}
 	return layOut(step, byWord)
 }
 
+// sticking are the folded words at back bytes from the start of text that stick out of it by one byte: one for each value
+// that the byte outside can have. So a literal with fewer words inside than the step has bytes is still met by one.
+func sticking(text string, back int) []uint32 {
+	var word [wordBytes]byte
+	outside := 0
+	if back < 0 {
+		copy(word[1:], text)
+	} else {
+		copy(word[:], text[min(back, len(text)):])
+		outside = wordBytes - 1
+	}
+	var words []uint32
+	for value := range 256 {
+		if byte(value)|0x20 == byte(value) { // folded, the others are the same words
+			word[outside] = byte(value)
+			words = append(words, binary.LittleEndian.Uint32(word[:])|caseBits)
+		}
+	}
+	return words
+}
+
+func addAll(byWord map[uint32][]candidate, c candidate, back int, words []uint32) {
+	c.back = int32(back)
+	for _, word := range words {
+		byWord[word] = append(byWord[word], c)
+	}
+}
+
+// total is how common words are together.
+func total(words []uint32, common func(uint32) int) int {
+	sum := 0
+	for _, w := range words {
+		sum += common(w)
+	}
+	return sum
+}
+
 // layOut makes the bitmap and the table of the scan.
 func layOut(step int, byWord map[uint32][]candidate) *filter {
-	logBits := max(15, bits.Len(uint(len(byWord)*64))) // one bit in 64 set, or fewer
+	logBits := max(15, bits.Len(uint(len(byWord)*16))) // one bit in 16 set, or fewer
 	logSlots := max(6, bits.Len(uint(len(byWord)*4)))
 	f := &filter{step: step, shift: uint(32 - min(logBits, 21)), bitmap: make([]uint64, 1<<min(logBits, 21)/64),
 		mask: 1<<logSlots - 1, slots: make([]slot, 1<<logSlots)}
@@ -103,16 +154,16 @@ func layOut(step int, byWord map[uint32][]candidate) *filter {
 
 const hashFactor = 0x9E3779B1
 
-// rarest is where the window of size bytes stands in text whose words are least common.
-func rarest(text string, size, step int, common func(uint32) int) int {
+// rarest is where the n words in a row stand in text that are least common together.
+func rarest(text string, n int, common func(uint32) int) int {
 	best, least := 0, -1
-	for at := 0; at+size <= len(text); at++ {
-		n := 0
-		for k := range step {
-			n += common(binary.LittleEndian.Uint32([]byte(text[at+k:at+k+wordBytes])) | caseBits)
+	for at := 0; at+n+wordBytes-1 <= len(text); at++ {
+		sum := 0
+		for k := range n {
+			sum += common(binary.LittleEndian.Uint32([]byte(text[at+k:at+k+wordBytes])) | caseBits)
 		}
-		if least < 0 || n < least {
-			best, least = at, n
+		if least < 0 || sum < least {
+			best, least = at, sum
 		}
 	}
 	return best
@@ -122,8 +173,14 @@ func rarest(text string, size, step int, common func(uint32) int) int {
 func (f *filter) scan(b []byte, hits []hit) []hit {
 	from := len(hits)
 	hits = f.sample(b, hits)
-	if found := hits[from:]; !slices.IsSortedFunc(found, byPosition) {
+	// A short literal at the very end may have only a word that sticks out of the buffer at the place looked at.
+	sampled := len(hits)
+	for i := max(0, len(b)-wordBytes-f.step); i+wordBytes <= len(b); i++ {
+		hits = f.verify(b, i, hits)
+	}
+	if found := hits[from:]; len(hits) > sampled || !slices.IsSortedFunc(found, byPosition) {
 		slices.SortFunc(found, byPosition)
+		hits = hits[:from+len(slices.Compact(found))]
 	}
 	return hits
 }
