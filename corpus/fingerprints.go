@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"time"
@@ -102,7 +103,7 @@ func (c *Corpus) Kind(ctx context.Context, fingerprint string) (Kind, error) {
 		return Kind{}, err
 	}
 	if len(list) == 0 {
-		return Kind{}, errors.Join(ErrNotFound, errors.New("no failure has the fingerprint "+fingerprint))
+		return Kind{}, fmt.Errorf("fingerprint %.40q: %w", fingerprint, ErrNotFound)
 	}
 	return list[0], nil
 }

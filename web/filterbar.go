@@ -17,6 +17,7 @@ type filterBar struct {
 	Hidden []choice // parameters that the form carries on
 	Chips  []choice // what the page is narrowed by; the link drops it
 	Clear  string   // link that drops all of it
+	Search bool     // words of the logs can be asked for too
 	Open   bool     // one of the boxes that are folded away is in use
 }
 

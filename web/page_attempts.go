@@ -39,16 +39,21 @@ var columns = []string{"end", "rtf_s", "gpu_s"}
 
 // attemptsPage lists attempts, narrowed by filters.
 func (s *Server) attemptsPage(c *gin.Context) (any, error) {
-	q := newQuery(c.Request, append(filterNames, "range", "sort", "cursor", "before")...)
+	q := newQuery(c.Request, append(filterNames, "range", "sort", "cursor", "before", "q")...)
 	v := attemptsView{layout: s.layout("Failures", "attempts")}
 	f := q.filter()
 	v.Bar = s.bar(&v.layout, q, "/attempts", q.timeRange("/attempts", "all"), "sort")
 	f.Window, f.Limit, f.Sort, f.Cursor = v.Bar.Time.window, 50, q.text("sort"), q.text("cursor")
+	v.Bar.Search = true
 	if f.Outcome == "" {
 		f.Outcome = corpus.OutcomeFailed
 	}
+	text := q.text("q")
 	if q.err != nil {
 		return nil, q.err
+	}
+	if text != "" {
+		return seeOther(link("/search", "q", asSearch(text, q))), nil
 	}
 	var err error
 	if v.Page, err = s.corpus.Attempts(c.Request.Context(), f); err != nil {
@@ -60,6 +65,22 @@ func (s *Server) attemptsPage(c *gin.Context) (any, error) {
 		v.Outcomes = append(v.Outcomes, choice{Label: o, Link: with("/attempts", q.values, "outcome", o), Current: o == string(f.Outcome)})
 	}
 	return v, s.fillFacets(c.Request.Context(), &v, q, f)
+}
+
+// asSearch writes words and filters as one search. A search knows no time, so that is left out.
+func asSearch(text string, q *query) string {
+	for _, name := range []string{"category", "fault", "retry", "user", "vc", "node", "job", "rule", "fingerprint", "cluster", "gpu_type"} {
+		for i, value := range q.list(name) {
+			if i > 0 {
+				text += " OR"
+			}
+			if strings.ContainsAny(value, " \t\"") {
+				value = `"` + strings.ReplaceAll(value, `"`, "") + `"`
+			}
+			text += " " + name + ":" + value
+		}
+	}
+	return text
 }
 
 // maxBefore is how many pages back the way is known; the cursors of each stand in the URL.

@@ -16,6 +16,7 @@ type fingerprintsView struct {
 	Total  int
 	States []choice
 	Sorts  []choice
+	Asked  bool // for a time, a filter or a state
 }
 
 // kindView is a kind of failure with its spark line.
@@ -63,7 +64,7 @@ func (s *Server) fingerprintsPage(c *gin.Context) (any, error) {
 		v.Sorts = append(v.Sorts, c)
 	}
 	kinds, total, err := s.corpus.Kinds(c.Request.Context(), f, sort, states)
-	v.Kinds, v.Total = viewKinds(kinds), total
+	v.Kinds, v.Total, v.Asked = viewKinds(kinds), total, !v.Bar.Unasked() || state != ""
 	return v, err
 }
 

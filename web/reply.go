@@ -7,8 +7,10 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
+	"github.com/klauspost/compress/gzip"
 )
 
 // handler answers a request with a value or an error. s.json and s.page write both.
@@ -133,6 +135,31 @@ func (s *Server) writePage(c *gin.Context, status int, name string, v any) {
 		c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("internal error; request id "+c.GetString(requestIDKey)+"\n"))
 		return
 	}
+	s.writeHTML(c, status, b.Bytes())
+}
+
+// writeHTML packs what a browser unpacks: lists and logs shrink to a tenth. Pages hold no secrets that their packed length
+// could tell.
+func (s *Server) writeHTML(c *gin.Context, status int, text []byte) {
+	const small = 2 << 10
+	c.Header("Vary", "Accept-Encoding")
+	if len(text) < small || !strings.Contains(c.GetHeader("Accept-Encoding"), "gzip") {
+		c.Data(status, "text/html; charset=utf-8", text)
+		return
+	}
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	c.Header("Content-Encoding", "gzip")
 	c.Data(status, "text/html; charset=utf-8", b.Bytes())
 }
 

@@ -39,6 +39,7 @@ type Server struct {
 	version    string
 	started    time.Time
 	url        string
+	simulated  bool
 	maxBytes   int64
 	logRoots   *trace.Roots
 
@@ -76,7 +77,11 @@ func New(cfg Config) (*Server, error) {
 	s.uploads = make(chan struct{}, cfg.MaxUploads)
 	s.classifier.Store(cfg.Classifier)
 	s.SetPolicy(classifier.DefaultPolicy())
-	var err error
+	simulated, err := cfg.Corpus.Simulated()
+	if err != nil {
+		return nil, err
+	}
+	s.simulated = simulated != nil
 	if s.pages, err = loadPages(); err != nil {
 		return nil, err
 	}

@@ -34,18 +34,19 @@ var openAPI []byte
 
 // layout is what every page has around it.
 type layout struct {
-	Title   string
-	Nav     string // the entry of the navigation that is current; "" for none
-	Query   string // what the search box holds
-	Version string
-	Style   string     // path of the style sheet, which changes with its content
-	Script  string     // likewise
-	carried url.Values // the time and the filters of this page, for links to others
-	Server  string     // where clients reach the server, for command lines
+	Title     string
+	Nav       string // the entry of the navigation that is current; "" for none
+	Query     string // what the search box holds
+	Version   string
+	Style     string     // path of the style sheet, which changes with its content
+	Script    string     // likewise
+	carried   url.Values // the time and the filters of this page, for links to others
+	Simulated bool       // the jobs are of no real cluster, and every page says so
+	Server    string     // where clients reach the server, for command lines
 }
 
 func (s *Server) layout(title, nav string) layout {
-	return layout{Title: title, Nav: nav, Version: s.version, Style: stylePath, Script: scriptPath, Server: s.url}
+	return layout{Title: title, Nav: nav, Version: s.version, Style: stylePath, Script: scriptPath, Server: s.url, Simulated: s.simulated}
 }
 
 type errorView struct {
