@@ -52,13 +52,14 @@ var blockOpeners = []string{
 
 // blockState follows the block that one speaker is in.
 type blockState struct {
-	block   *block
-	phase   phase
-	link    link
-	echoes  [innermost]string // the last lines of the frames
-	n       int               // how many there were
-	ignored bool              // the next traceback is of an exception that Python ignored
-	rest    int               // lines until a block is over that nothing more belongs to
+	block    *block
+	phase    phase
+	link     link
+	echoes   [innermost]string // the last lines of the frames
+	n        int               // how many there were
+	indented bool              // torchrun's summary quotes the traceback, indented by two
+	ignored  bool              // the next traceback is of an exception that Python ignored
+	rest     int               // lines until a block is over that nothing more belongs to
 }
 
 type phase uint8
@@ -79,6 +80,9 @@ const afterLines = 12
 // rule may look at, and whether it names an exception of its block.
 func (s *blockState) follow(text string, newBlock func(kind string) *block) (echo, names bool) {
 	t := trimGroup(text)
+	if s.indented {
+		t = strings.TrimPrefix(t, "  ")
+	}
 	if opensTraceback(t) {
 		s.openTraceback(t, newBlock)
 		return true, false
@@ -139,6 +143,7 @@ func (s *blockState) openTraceback(t string, newBlock func(string) *block) {
 	}
 	s.block.ignored = s.block.ignored || s.ignored
 	s.link, s.rest, s.ignored = l, 400, false
+	s.indented = s.indented || strings.HasPrefix(strings.TrimLeft(t, " "), "traceback : ")
 	s.phase = frames
 	if strings.ContainsAny(t, "╭┌") {
 		s.phase = box

@@ -1,6 +1,7 @@
 package classifier
 
 import (
+	"slices"
 	"time"
 
 	"culprit/rules"
@@ -48,6 +49,22 @@ type speaker struct {
 	progressed int // lines of progress
 	ordinary   int // lines that are neither progress nor part of a failure
 	blocks     blockState
+	bars       [4][2]int64 // what the last progress bars showed: n of total
+	bar        int
+}
+
+// redrawn reports whether a progress bar shows what it showed before, as open bars do when an exception unwinds them.
+func (p *speaker) redrawn(adv advance) bool {
+	now := [2]int64{adv.n, adv.of}
+	if adv.of == 0 {
+		return false
+	}
+	if slices.Contains(p.bars[:], now) {
+		return true
+	}
+	p.bars[p.bar%len(p.bars)] = now
+	p.bar++
+	return false
 }
 
 // kept is how many matches of a rule are kept from the start of a log, and how many from its end.

@@ -7,6 +7,7 @@ type advance struct {
 	step   int64 // -1 where it names none
 	isStep bool  // step is a step or an iteration rather than a batch of an epoch
 	finish bool  // the job says that it has ended well
+	n, of  int64 // of a progress bar: "12/100"; 0 of where there is none
 }
 
 // progressScan is how many bytes of a line are looked at for progress.
@@ -64,6 +65,7 @@ func progressOf(text string) (advance, bool) {
 				total, tend := number(text, end+1)
 				if total > 0 && n <= total && barAfter(text, tend) {
 					ofTotal, measure, counter = true, true, true
+					a.n, a.of = n, total
 					if !a.isStep {
 						a.step = n
 					}

@@ -341,8 +341,14 @@ func (r *resolution) relate(alive []*match) {
 	}
 }
 
+// afterAssertion are the categories of what a process reports of its GPU once an assertion in a kernel has ended the context.
+var afterAssertion = map[string]bool{"cuda-failure": true, "cuda-init-failed": true, "gpu-oom": true, "collective-error": true, "invalid-memory-access": true}
+
 // independent reports whether m is a cause that the root cause does not explain.
 func (r *resolution) independent(m *match) bool {
+	if strings.Contains(r.root.text, "Assertion `") && afterAssertion[m.rule.Category.ID] {
+		return false
+	}
 	if m == r.explained || m.rule.Role == rules.Symptom || m.rule.Category == r.root.rule.Category || m.block != nil && m.block == r.root.block {
 		return false
 	}

@@ -14,6 +14,9 @@ func (s *scanner) noteProgress(sp *speaker, text string) bool {
 	if !ok {
 		return false
 	}
+	if sp.redrawn(adv) {
+		return true
+	}
 	sp.progressed++
 	s.advances++
 	s.advance(adv, s.line)
