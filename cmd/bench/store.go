@@ -243,6 +243,9 @@ func (b *bench) indexed(kept *corpus.Corpus) error {
 		if err != nil || s.IndexLagAttempts == 0 {
 			return err
 		}
+		if s.IndexError != "" {
+			return fmt.Errorf("the index fails: %s", s.IndexError)
+		}
 		time.Sleep(100 * time.Millisecond)
 	}
 }
