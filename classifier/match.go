@@ -49,21 +49,26 @@ type speaker struct {
 	progressed int // lines of progress
 	ordinary   int // lines that are neither progress nor part of a failure
 	blocks     blockState
-	bars       [4][2]int64 // what the last progress bars showed: n of total
-	bar        int
 }
 
-// redrawn reports whether a progress bar shows what it showed before, as open bars do when an exception unwinds them.
-func (p *speaker) redrawn(adv advance) bool {
+// bars remembers what the last progress bars of a log showed: n of total.
+type bars struct {
+	shown [8][2]int64
+	next  int
+}
+
+// redrawn reports whether a progress bar shows what it showed before, as open bars do when an exception unwinds them, and
+// remembers what it shows.
+func (p *bars) redrawn(adv advance) bool {
 	now := [2]int64{adv.n, adv.of}
 	if adv.of == 0 {
 		return false
 	}
-	if slices.Contains(p.bars[:], now) {
+	if slices.Contains(p.shown[:], now) {
 		return true
 	}
-	p.bars[p.bar%len(p.bars)] = now
-	p.bar++
+	p.shown[p.next%len(p.shown)] = now
+	p.next++
 	return false
 }
 

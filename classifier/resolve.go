@@ -269,6 +269,12 @@ func consultExit(r *resolution, alive []*match, exit Exit) {
 	case v.category == "cancelled" || v.category == "core-dump" || !explains(v.category, r.root.rule.Category.ID):
 		return
 	}
+	for _, m := range alive {
+		if m.rule.Category.ID == v.category {
+			*r = resolution{root: m, tier: tierFact} // a line says it too
+			return
+		}
+	}
 	*r = resolution{exit: &v, tier: tierFact}
 }
 

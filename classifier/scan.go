@@ -35,7 +35,8 @@ type scanner struct {
 	matches   map[int]*ruleMatches    // by index of the rule
 	implicit  map[string]*ruleMatches // by kind of block
 	tail      []byte                  // end of the piece before
-	pids      map[string]string       // process id → rank
+	bars      bars
+	pids      map[string]string // process id → rank
 	summary   launcherSummary
 }
 

@@ -14,7 +14,7 @@ func (s *scanner) noteProgress(sp *speaker, text string) bool {
 	if !ok {
 		return false
 	}
-	if sp.redrawn(adv) {
+	if s.bars.redrawn(adv) {
 		return true
 	}
 	sp.progressed++
@@ -48,25 +48,36 @@ func (s *scanner) findProgress(before []byte) {
 	}
 }
 
-// searchBack reads the lines of b from its end, done lines having been read before, until one is progress. It returns
-// how many lines were read, or -1 where one was found.
+// barsBefore is how many lines of progress before the line at hand are remembered as bars that may be drawn again.
+const barsBefore = 4
+
+// searchBack reads the lines of b from its end, done lines having been read before, until some are progress. It returns how
+// many lines were read, or -1 where the last progress was found.
 func (s *scanner) searchBack(b []byte, done int) int {
-	for n := done; n < lookBack; n++ {
+	found := 0
+	n := done
+	for ; n < lookBack && found < barsBefore; n++ {
 		b = bytes.TrimSuffix(b, newline)
 		if len(b) == 0 {
-			return n
+			break
 		}
 		i := bytes.LastIndexByte(b, '\n')
 		if adv, ok := progressOf(undress(window(b[i+1:], 0, 0)).text); ok {
-			if line := s.line - int64(n) - 1; line > s.progress.LastLine {
+			found++
+			s.bars.redrawn(adv)
+			if line := s.line - int64(n) - 1; found == 1 && line > s.progress.LastLine {
 				s.advance(adv, line)
 				s.finished, s.ended = adv.finish, s.ended || adv.finish
 			}
-			return -1
+		} else if found > 0 {
+			break
 		}
 		b = b[:i+1]
 	}
-	return lookBack
+	if found > 0 {
+		return -1
+	}
+	return n
 }
 
 // othersGoOn is how many lines of progress by others say that a failure was survived: peers of a dead rank stop within a
