@@ -20,7 +20,8 @@ import (
 
 // indexVersion is raised with every change of what is indexed and how; an index of another version is rebuilt at start.
 // 1: salient lines, numbers of up to four digits, exact fields.
-const indexVersion = 1
+// 2: the verdict's summary too.
+const indexVersion = 2
 
 const (
 	textField    = "text"
@@ -450,8 +451,8 @@ func newDocument(a *Attempt, lines []textLine) *document.Document {
 			doc.AddField(document.NewTextFieldCustom(f, []uint64{uint64(i)}, []byte(value), bleveindex.IndexField|bleveindex.SkipFreqNorm, exactAnalyzer{}))
 		}
 	}
-	if len(lines) > 0 {
-		var text []byte
+	if len(lines) > 0 || a.Verdict.Summary != "" {
+		text := append([]byte(a.Verdict.Summary), '\n') // says "Xid 79" where the kernel's line has an address between
 		for _, l := range lines {
 			text = append(append(text, l.text...), '\n')
 		}

@@ -151,7 +151,7 @@ func found(t *testing.T, c *Corpus, query string) string {
 }
 
 var searches = []struct{ query, want string }{
-	{"memory", "oom"},
+	{"memory", "record oom"},
 	{"MEMORY cuda", "oom"},
 	{`"out of memory"`, "oom"},
 	{`"memory of out"`, ""},
@@ -159,9 +159,9 @@ var searches = []struct{ query, want string }{
 	{"Xid 79", "xid31 xid79"},
 	{"Xid -79", ""},
 	{"Xid -fallen", "xid31"},
-	{`"rank 3"`, "oom"},
-	{"rank3", "oom"},
-	{"[rank3]:", "oom"},
+	{`"rank 3"`, "record oom"},
+	{"rank3", "record oom"},
+	{"[rank3]:", "record oom"},
 	{"torch.OutOfMemoryError:", "oom"},
 	{`"2.50 GiB"`, "oom"},
 	{`"seen and"`, ""}, // over the end of a line
@@ -177,7 +177,7 @@ var searches = []struct{ query, want string }{
 	{"node:gpu-1 OR node:gpu-2", "xid31 oom"},
 	{"job:nccl", "nccl"},
 	{"fault:infrastructure", "xid31 xid79"},
-	{"retry:never memory", "oom"},
+	{"retry:never memory", "record oom"},
 	{"retry", "nccl"},
 	{"-retry", "record xid31 xid79 oom"},
 	{"rule:xid", "xid31 xid79"},
