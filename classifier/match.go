@@ -82,6 +82,31 @@ type ruleMatches struct {
 	n     int   // put into the ring so far
 	line  int64 // last line that the rule was tried on
 	tries int   // lines that the pattern was tried on
+
+	tried [4]tried // the last texts and what came of them: ranks say the same one after the other
+	next  int
+}
+
+// tried is a text that a pattern was tried on, and the match, nil where there was none.
+type tried struct {
+	text  string
+	found *rules.Match
+}
+
+// known finds what came of a text that was tried before.
+func (m *ruleMatches) known(text string) (found *rules.Match, ok bool) {
+	for i := range m.tried {
+		if t := &m.tried[i]; t.text == text && text != "" {
+			return t.found, true
+		}
+	}
+	return nil, false
+}
+
+// note keeps what came of a text.
+func (m *ruleMatches) note(text string, found *rules.Match) {
+	m.tried[m.next%len(m.tried)] = tried{text, found}
+	m.next++
 }
 
 // mostTries is how many lines of a log a pattern is tried on. Of further ones the last are kept and tried at the end.

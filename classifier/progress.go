@@ -35,6 +35,10 @@ func progressOf(text string) (advance, bool) {
 			}
 			word := text[i:j]
 			n, end, total := numberAfter(text, j)
+			if n < 0 && !saysEnd(word) {
+				i = j
+				continue
+			}
 			switch kind := progressWord(word, i > 0 && text[i-1] == '/'); {
 			case kind == wordStop:
 				return a, false
@@ -82,6 +86,19 @@ func progressOf(text string) (advance, bool) {
 		}
 	}
 	return a, counter && (measure || ofTotal) || measure && (ofTotal || strings.HasPrefix(strings.TrimLeft(text, " "), "{'") || rateAlone(text))
+}
+
+// saysEnd reports whether a word without a number after it can be one of those that mean an end: a cheap look before
+// progressWord.
+func saysEnd(word string) bool {
+	if len(word) < 4 || len(word) > 13 {
+		return len(word) <= 2 // it/s, s/it
+	}
+	switch word[len(word)-1] | 0x20 {
+	case 'd', 'e', 'k', 'l', 'n', 't':
+		return true
+	}
+	return false
 }
 
 type wordKind uint8

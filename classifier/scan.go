@@ -318,7 +318,7 @@ func (s *scanner) tryRule(i int, l *line, raw []byte, pos int) bool {
 		return len(rm.first) == kept
 	}
 	rm.tries++
-	m, ok := s.try(rule, l)
+	m, ok := s.try(rm, rule, l)
 	if !ok || l.raised && rule.Category.ID == "incorrect-inputs" && s.writing(l) {
 		return false
 	}
@@ -335,19 +335,31 @@ func (s *scanner) writing(l *line) bool {
 }
 
 // try matches a rule against the message of a line, or, where its author counted a prefix in, against the whole line.
-func (s *scanner) try(rule *rules.Rule, l *line) (*match, bool) {
-	found, ok, err := rule.Match(l.text)
-	if !ok && err == nil && len(l.text) != len(l.said) {
-		found, ok, err = rule.Match(l.said)
+func (s *scanner) try(rm *ruleMatches, rule *rules.Rule, l *line) (*match, bool) {
+	found, known := rm.known(l.text)
+	if !known {
+		found = s.search(rule, l.text)
+		rm.note(l.text, found)
 	}
-	if err != nil {
-		s.a.timeouts++
-		return nil, false
+	if found == nil && len(l.text) != len(l.said) {
+		found = s.search(rule, l.said)
 	}
-	if !ok || quoted(l.text, rule) {
+	if found == nil || quoted(l.text, rule) {
 		return nil, false
 	}
 	return &match{captures: found.Captures, at: found.Start, length: found.End - found.Start}, true
+}
+
+// search runs the rule's pattern. It returns nil where it does not match or takes too long.
+func (s *scanner) search(rule *rules.Rule, text string) *rules.Match {
+	found, ok, err := rule.Match(text)
+	if err != nil {
+		s.a.timeouts++
+	}
+	if !ok || err != nil {
+		return nil
+	}
+	return &found
 }
 
 // fill notes where and by whom a match was said.
@@ -433,7 +445,7 @@ func (s *scanner) finish() {
 		}
 		for _, q := range m.ring() {
 			l := undress(q.raw)
-			found, ok := s.try(q.rule, &l)
+			found, ok := s.try(m, q.rule, &l)
 			if !ok {
 				continue
 			}
