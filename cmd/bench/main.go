@@ -27,6 +27,7 @@ import (
 type config struct {
 	rounds   int
 	attempts int
+	reports  int
 	full     bool
 	quick    bool
 	only     string
@@ -42,7 +43,8 @@ func main() {
 	}
 	var cfg config
 	flag.IntVar(&cfg.rounds, "rounds", 5, "how often each program has its turn; the median counts")
-	flag.IntVar(&cfg.attempts, "attempts", 100_000, "attempts to search and to report over; they are measured at a tenth of them too")
+	flag.IntVar(&cfg.attempts, "attempts", 100_000, "attempts to search over, and a tenth of them first")
+	flag.IntVar(&cfg.reports, "reports", 100_000, "attempts to report over, and a tenth of them first")
 	flag.BoolVar(&cfg.full, "full", false, "report over 1,000,000 attempts and scan a log of 2 GB too")
 	flag.BoolVar(&cfg.quick, "quick", false, "small logs and few attempts: to see that it runs, not to measure")
 	flag.StringVar(&cfg.only, "only", "", "parts to run, with commas between: scan, server, store, growth")
@@ -50,6 +52,9 @@ func main() {
 	flag.DurationVar(&cfg.budget, "budget", 30*time.Minute, "what is not measured after this is left out")
 	flag.StringVar(&cfg.words, "words", "../shared/corpus/logs", "`folder` of logs that are words; the golden stories where there is none")
 	flag.Parse()
+	if cfg.full {
+		cfg.reports = max(cfg.reports, 1_000_000)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	fail(run(ctx, cfg))

@@ -21,18 +21,14 @@ import (
 
 // storePart measures search, reports and the start of a server with many attempts.
 func (b *bench) storePart() error {
-	n := b.small(b.cfg.attempts)
-	if err := b.reports(n); err != nil {
+	if err := b.reports(b.small(b.cfg.reports)); err != nil {
 		return err
 	}
-	return b.searches(n)
+	return b.searches(b.small(b.cfg.attempts))
 }
 
 // reports measures reports at a tenth of the attempts and at all of them.
 func (b *bench) reports(n int) error {
-	if b.cfg.full {
-		n = 1_000_000
-	}
 	data := b.path("report-data")
 	var before time.Duration
 	for _, size := range []int{n / 10, n} {

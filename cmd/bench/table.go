@@ -106,6 +106,11 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.3g ms", float64(d.Microseconds())/1000)
 }
 
+func busy(load string, limit float64) bool {
+	v, err := strconv.ParseFloat(load, 64)
+	return err == nil && v > limit
+}
+
 // percentile is by nearest rank; list is sorted in place.
 func percentile(list []time.Duration, p int) time.Duration {
 	if len(list) == 0 {
@@ -120,14 +125,15 @@ func (b *bench) write(w io.Writer, m machine) error {
 	fmt.Fprintf(&s, `# What culprit costs, beside its peers
 
 Measured on %s by `+"`make bench`"+` (go run ./cmd/bench) in %.0f minutes. Programs took turns on the same inputs in one run; a figure is the
-median of %d turns. One core means GOMAXPROCS=1 and taskset -c 0. Inputs are in the page cache and made from seeds.
+median of %d turns. One core means GOMAXPROCS=1 and taskset -c 0. Inputs are in the page cache and made from seeds. What runs on one core is
+compared by processor time, all else by the clock; the detailed tables have both.
 
-- machine: %s, %d cores, %s, %s; its load was %s when the run began
+- machine: %s, %d cores, %s, %s; its load was %s when the run began and %s when it ended (a run on %d cores makes about %d of it itself)
 - %s
 
-`, m.date, time.Since(b.began).Minutes(), b.cfg.rounds, m.cpu, m.cores, m.memory, m.kernel, m.load, strings.Join(m.versions, "\n- "))
-	if load, err := strconv.ParseFloat(m.load, 64); err == nil && load > 1 {
-		s.WriteString("The machine was busy with other work: the clock's figures are too slow, and for all programs alike. Processor time is more reliable.\n\n")
+`, m.date, time.Since(b.began).Minutes(), b.cfg.rounds, m.cpu, m.cores, m.memory, m.kernel, m.load, firstField("/proc/loadavg"), m.cores, m.cores, strings.Join(m.versions, "\n- "))
+	if busy(m.load, 1) || busy(firstField("/proc/loadavg"), float64(m.cores)+1.5) {
+		s.WriteString("**The machine was busy with other work.** What is measured by the clock (rates, latencies, all cores against one) is worse than on an idle\nmachine; ratios by processor time suffer less.\n\n")
 	}
 	if b.cfg.quick {
 		s.WriteString("**A quick run: inputs were too small to measure anything.**\n\n")

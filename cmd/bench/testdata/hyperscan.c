@@ -2,7 +2,7 @@
 //
 //   hyperscan accept literals|patterns LIST        prints the numbers of the lines of LIST that Hyperscan takes
 //   hyperscan compile literals|patterns LIST DB    compiles all lines of LIST into DB
-//   hyperscan scan DB LOG                          scans LOG in one block; prints how many matches and how many seconds
+//   hyperscan scan DB LOG                          scans LOG in one block; prints how many matches, and seconds by the clock and of processor time
 //
 // A line of LIST is i or - (whether case counts), a tab, and the literal or pattern.
 #include <fcntl.h>
@@ -66,9 +66,9 @@ static int on_match(unsigned id, unsigned long long from, unsigned long long to,
 	return 0;
 }
 
-static double now(void) {
+static double now(clockid_t clock) {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
@@ -84,13 +84,13 @@ static void scan(const char *db_path, const char *log_path) {
 	if (read(f, bytes, st.st_size) != st.st_size || hs_deserialize_database(bytes, st.st_size, &db) != HS_SUCCESS || hs_alloc_scratch(db, &scratch) != HS_SUCCESS)
 		die(db_path, "is no database");
 	close(f);
-	double start = now();
+	double start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 	if ((f = open(log_path, O_RDONLY)) < 0 || fstat(f, &st))
 		die(log_path, "cannot be opened");
 	char *log = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, f, 0);
 	if (log == MAP_FAILED || hs_scan(db, log, st.st_size, 0, scratch, on_match, &matches) != HS_SUCCESS)
 		die(log_path, "cannot be scanned");
-	printf("%llu %.6f\n", matches, now() - start);
+	printf("%llu %.6f %.6f\n", matches, now(CLOCK_MONOTONIC) - start, now(CLOCK_PROCESS_CPUTIME_ID) - cpu);
 }
 
 int main(int argc, char **argv) {
