@@ -1,8 +1,9 @@
 # make run    build and serve on 127.0.0.1:8080 with data in ./culprit-data
 # make test   every test
+# make browser  the pages in a real browser, which is installed where apt-get can
 # make check  what CI checks beside the tests: gofmt, vet, staticcheck, the rules
 .DEFAULT_GOAL := build
-.PHONY: build run test race check rules fuzz bench bench-go bench-memory bench-compare image clean deps
+.PHONY: build run test race browser check rules fuzz bench bench-go bench-memory bench-compare image clean deps
 
 export CGO_ENABLED := 1
 FUZZTIME ?= 20s
@@ -19,6 +20,13 @@ test: deps
 
 race: deps
 	go test -race -short ./...
+
+# CULPRIT_SCREENSHOTS=folder keeps pictures of all pages; CULPRIT_AXE=axe.min.js looks for what keeps people from using them.
+browser: deps
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq chromium >/dev/null; \
+		else echo "these tests need chromium (Debian: apt-get install chromium)"; exit 1; fi; }
+	go test -count=1 -run '^TestBrowser' ./web
 
 check: deps
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these files:"; echo "$$unformatted"; exit 1; fi

@@ -120,7 +120,7 @@ func TestLinesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCount(t, doc, "tr", 5)
-	wantCount(t, doc, "tr.like", 4)
+	wantCount(t, doc, "tr.like", 5)
 	wantText(t, doc, "tr#L104 code", "step 1 loss 2.1")
 	if w := c.get("/attempts/1/lines?from=1&to=9999999", "Accept", "text/html"); strings.Count(w.Body.String(), "<tr") > linesMost {
 		t.Errorf("%d lines at once", strings.Count(w.Body.String(), "<tr"))
@@ -192,7 +192,7 @@ func TestFiltersGoAlong(t *testing.T) {
 	doc := c.page("/?range=90d&user=alice")
 	for label, want := range map[string]string{"Failures": "/attempts?range=90d&user=alice", "Fingerprints": "/fingerprints?range=90d&user=alice",
 		"Nodes": "/nodes?range=90d&user=alice", "Gate": "/gate?range=90d", "Rules": "/rules"} {
-		if got := doc.Find(".top nav a:contains('" + label + "')").AttrOr("href", ""); got != want {
+		if got := doc.Find(".top nav a:contains('"+label+"')").AttrOr("href", ""); got != want {
 			t.Errorf("%s leads to %s, want %s", label, got, want)
 		}
 	}

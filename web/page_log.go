@@ -151,7 +151,8 @@ func (s *Server) lines(ctx context.Context, a corpus.Attempt, log corpus.LogFile
 	if log.Lines == 0 {
 		return nil, nil
 	}
-	texts, err := s.corpus.Lines(ctx, a.ID, log.Name, ask.from, ask.to)
+	first := max(1, ask.from-1) // the line before tells whether the first one repeats it
+	texts, err := s.corpus.Lines(ctx, a.ID, log.Name, first, ask.to)
 	if err != nil {
 		return nil, err
 	}
@@ -162,12 +163,12 @@ func (s *Server) lines(ctx context.Context, a corpus.Attempt, log corpus.LogFile
 	var list []lineView
 	shape := ""
 	for i, text := range texts {
-		n := ask.from + int64(i)
-		line := lineView{N: n, Kind: kinds[n], Pieces: foundText(text, ask.find)}
-		before := shape
+		n, before := first+int64(i), shape
 		shape = shapeOf(text)
-		line.Like = i > 0 && line.Kind == "" && shape == before
-		list = append(list, line)
+		if n >= ask.from {
+			like := i > 0 && kinds[n] == "" && shape == before
+			list = append(list, lineView{N: n, Kind: kinds[n], Pieces: foundText(text, ask.find), Like: like})
+		}
 	}
 	return list, nil
 }

@@ -42,10 +42,12 @@
   const log = one(".log[data-more]");
   const body = log && one("tbody", log);
   const total = log ? Number(log.dataset.total) : 0;
-  const step = 200, most = 3000; // lines of a step, and on the page
+  const step = 200, most = 3000, mostFolded = 20000; // lines of a step, and on the page: those that show, and all
   const number = (row) => Number(row.id.slice(1));
   const rows = () => all("tr[id]", body);
   let busy = false, folding = true;
+  let looking = 0; // the line that is looked at
+  let turn = 0; // raised when other lines are shown: what was asked for before is late
 
   const showSpan = () => {
     const list = rows(), seen = one("#seen");
@@ -90,6 +92,16 @@
     return answer.text();
   };
 
+  // stays is a row in view that folding will not hide: it keeps its place when others come.
+  const stays = (list) => {
+    const box = log.getBoundingClientRect();
+    const inView = list.filter((r) => {
+      const at = r.getBoundingClientRect();
+      return !r.hidden && at.bottom > box.top && at.top < box.bottom;
+    });
+    return inView.find((r) => r.classList.contains("current")) || inView.find((r) => !r.classList.contains("like")) || inView[0] || list[0];
+  };
+
   const grow = async (earlier) => {
     const list = rows();
     if (busy || !list.length) return false;
@@ -98,14 +110,19 @@
     const to = earlier ? edge - 1 : Math.min(total, edge + step);
     if (from > to) return false;
     busy = true;
+    const mine = turn;
     try {
       const html = await fetchLines(from, to);
-      const anchor = list.find((r) => r.getBoundingClientRect().bottom > log.getBoundingClientRect().top) || list[0];
+      if (mine !== turn) return false;
+      const anchor = stays(list);
       const before = anchor.getBoundingClientRect().top;
       body.insertAdjacentHTML(earlier ? "afterbegin" : "beforeend", html);
-      const now = rows();
-      for (const r of earlier ? now.slice(most) : now.slice(0, Math.max(0, now.length - most))) r.remove();
       fold();
+      const now = rows(), over = Math.max(shown() - most, now.length - mostFolded);
+      if (over > 0) {
+        for (const r of earlier ? now.slice(-over) : now.slice(0, over)) r.remove();
+        fold();
+      }
       if (anchor.isConnected && !anchor.hidden) log.scrollTop += anchor.getBoundingClientRect().top - before;
       showSpan();
       return true;
@@ -116,16 +133,28 @@
     }
   };
 
+  // near brings more lines where an edge is near. What comes may be folded away, so it goes on until there is something
+  // to see, and not for ever.
+  const shown = () => all("tr[id]:not([hidden])", body).length;
   const near = async () => {
-    if (log.scrollTop < 300) await grow(true);
-    if (log.scrollHeight - log.scrollTop - log.clientHeight < 300) await grow(false);
+    for (const earlier of [true, false]) {
+      for (let i = 0; i < 10; i++) {
+        const room = earlier ? log.scrollTop : log.scrollHeight - log.scrollTop - log.clientHeight;
+        if (room > 300 || !(await grow(earlier))) break;
+      }
+    }
   };
 
   // show brings a line into view, from the server where it is not on the page.
   const show = async (n) => {
     if (!(n >= 1 && n <= total)) return;
+    looking = n;
+    const mine = ++turn;
     if (!document.getElementById("L" + n)) {
-      body.innerHTML = await fetchLines(Math.max(1, n - 100), Math.min(total, n + 100));
+      const html = await fetchLines(Math.max(1, n - 100), Math.min(total, n + 100));
+      if (mine !== turn) return;
+      turn++; // for what was asked for meanwhile
+      body.innerHTML = html;
       fold();
       showSpan();
     }
@@ -149,11 +178,13 @@
     });
     fold();
     const asked = /^#L(\d+)$/.exec(location.hash);
-    const root = one("tr.root", body);
-    const start = asked ? show(Number(asked[1])) : root ? show(number(root)) : Promise.resolve();
+    const found = one("#found a"), root = one("tr.root", body);
+    const first = asked ? Number(asked[1]) : found ? Number(found.textContent) : root ? number(root) : 0;
+    const start = show(first);
     start.then(near).then(() => {
       log.dataset.ready = "true";
       log.addEventListener("scroll", near, { passive: true });
+      log.addEventListener("wheel", near, { passive: true }); // at the edge there is nothing to scroll
     });
     addEventListener("hashchange", () => {
       const m = /^#L(\d+)$/.exec(location.hash);
@@ -195,9 +226,7 @@
     const list = all("#found a").length ? all("#found a") : all("#stops a");
     if (!list.length || !log) return;
     const lines = list.map((a) => Number(/#L(\d+)$/.exec(a.getAttribute("href"))[1]));
-    const row = one("tr.current", body);
-    const at = row ? number(row) : 0;
-    const i = by > 0 ? lines.findIndex((n) => n > at) : lines.findLastIndex((n) => n < at);
+    const i = by > 0 ? lines.findIndex((n) => n > looking) : lines.findLastIndex((n) => n < looking);
     list[i < 0 ? (by > 0 ? 0 : list.length - 1) : i].click();
   };
   const help = one("#keys");
