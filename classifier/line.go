@@ -60,7 +60,7 @@ func undress(raw []byte) line {
 // visible is what a terminal shows of a line at its end: the part after the last rewrite, without control codes.
 func visible(raw []byte) string {
 	raw = bytes.TrimRight(raw, "\r")
-	if i := bytes.LastIndexAny(raw, "\r\b"); i >= 0 {
+	if i := max(bytes.LastIndexByte(raw, '\r'), bytes.LastIndexByte(raw, '\b')); i >= 0 {
 		raw = raw[i+1:]
 	}
 	if bytes.IndexByte(raw, 0x1b) < 0 {

@@ -228,14 +228,14 @@ func (s *scanner) readLine(raw []byte, base int, hits []hit) {
 	sp := s.speaker(l.who)
 	echo, names := sp.blocks.follow(l.text, s.newBlock)
 	l.raised, l.carrier = names, names && sp.blocks.block.carries()
-	if len(hits) > 0 || names || sp.blocks.phase != outside {
-		s.watch = max(s.watch, watchLines)
-	}
 	matched := false
 	if !echo {
 		for _, h := range hits {
 			matched = s.tryGate(hit{literal: h.literal, pos: h.pos - int32(base)}, raw, &l) || matched
 		}
+	}
+	if matched || names || sp.blocks.phase != outside {
+		s.watch = max(s.watch, watchLines)
 	}
 	if names {
 		s.nameException(sp, &l)
