@@ -100,8 +100,8 @@ func times(v float64) string {
 }
 
 func millis(d time.Duration) string {
-	if d >= 10*time.Second {
-		return fmt.Sprintf("%.1f s", d.Seconds())
+	if d >= time.Second {
+		return fmt.Sprintf("%.3g s", d.Seconds())
 	}
 	return fmt.Sprintf("%.3g ms", float64(d.Microseconds())/1000)
 }

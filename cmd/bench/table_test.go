@@ -18,7 +18,7 @@ func TestNumbers(t *testing.T) {
 		{times(1.5), "1.50×"},
 		{times(2500), "2,500×"},
 		{millis(1500 * time.Microsecond), "1.5 ms"},
-		{millis(12 * time.Second), "12.0 s"},
+		{millis(5920 * time.Millisecond), "5.92 s"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("got %q, want %q", tt.got, tt.want)
