@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,7 +121,11 @@ func (b *bench) inventedPacks(each int) (dir string, n int, err error) {
 func inventedRule(w io.Writer, r *rand.Rand, like *rules.Rule, i int) error {
 	var literals []string
 	for _, l := range like.Literals() {
-		literals = append(literals, fmt.Sprintf("%q", invented(r, len(l))))
+		text := fmt.Sprintf("%q", invented(r, max(len(l), 8)))
+		for slices.Contains(literals, text) { // a rule's literals differ
+			text = fmt.Sprintf("%q", invented(r, max(len(l), 8)))
+		}
+		literals = append(literals, text)
 	}
 	_, err := fmt.Fprintf(w, "- id: invented-%d-%s\n  category: %s\n  literals: [%s]\n  summary: \"it was invented\"\n  advice: Nothing to do.\n  source: invented\n",
 		i, like.ID, like.Category.ID, strings.Join(literals, ", "))
