@@ -60,13 +60,16 @@ func undress(raw []byte) line {
 // visible is what a terminal shows of a line at its end: the part after the last rewrite, without control codes.
 func visible(raw []byte) string {
 	raw = bytes.TrimRight(raw, "\r")
-	if i := max(bytes.LastIndexByte(raw, '\r'), bytes.LastIndexByte(raw, '\b')); i >= 0 {
-		raw = raw[i+1:]
-	}
+	raw = raw[lastRewrite(raw)+1:]
 	if bytes.IndexByte(raw, 0x1b) < 0 {
 		return string(raw)
 	}
 	return string(stripANSI(make([]byte, 0, len(raw)), raw))
+}
+
+// lastRewrite is where raw was last rewritten by \r or \b, or -1.
+func lastRewrite(raw []byte) int {
+	return max(bytes.LastIndexByte(raw, '\r'), bytes.LastIndexByte(raw, '\b'))
 }
 
 // stripANSI appends raw without its escape sequences (CSI, OSC and two-byte ones) to dst.

@@ -43,6 +43,13 @@ type match struct {
 	doubtful bool   // the speaker went on talking of other things: it may have survived
 }
 
+// explainBlock notes that a cause or a fact matched a line of the block.
+func (m *match) explainBlock() {
+	if m.block != nil && m.rule.Role != rules.Symptom {
+		m.block.explained = true
+	}
+}
+
 // speaker is whoever writes under one prefix in one log.
 type speaker struct {
 	name       string

@@ -185,7 +185,7 @@ func (s *scanner) resume(ch *chunk) int {
 		end = i
 	}
 	raw := bytes.TrimRight(ch.data[:end], "\r")
-	if i := bytes.LastIndexAny(raw[min(ch.seen, len(raw)):], "\r\b"); i >= 0 {
+	if lastRewrite(raw[min(ch.seen, len(raw)):]) >= 0 {
 		s.forgetLine() // what stood there before was overwritten
 	}
 	var l line
@@ -280,11 +280,11 @@ func (s *scanner) tryGate(h hit, raw []byte, l *line) bool {
 	gate := &s.c.set.Gates()[h.literal]
 	view := l
 	if len(raw) > maxLine || l.said == "" {
-		if i := bytes.LastIndexAny(bytes.TrimRight(raw[h.pos:], "\r"), "\r\b"); i >= 0 {
+		if lastRewrite(bytes.TrimRight(raw[h.pos:], "\r")) >= 0 {
 			return false // overwritten later in the line
 		}
-		around := undress(window(raw, int(h.pos), len(gate.Literal)))
-		around.who, around.rank, around.node, around.time, around.raised, around.carrier = l.who, l.rank, l.node, l.time, l.raised, l.carrier
+		seen, around := undress(window(raw, int(h.pos), len(gate.Literal))), *l
+		around.text, around.said = seen.text, seen.said // who speaks, and how, the head of the line says
 		view = &around
 	}
 	matched := false
@@ -315,7 +315,11 @@ func (s *scanner) tryRule(i int, l *line, raw []byte, pos int) bool {
 		}
 		q.raw = append(q.raw, around...)
 		s.fill(q, rule, l)
-		return len(rm.first) == kept
+		if len(rm.first) < kept {
+			return false // nothing tells yet that it matches
+		}
+		q.explainBlock()
+		return true
 	}
 	rm.tries++
 	m, ok := s.try(rm, rule, l)
@@ -324,6 +328,7 @@ func (s *scanner) tryRule(i int, l *line, raw []byte, pos int) bool {
 	}
 	rm.line = s.line
 	s.fill(m, rule, l)
+	m.explainBlock()
 	rm.first = append(rm.first, m)
 	return true
 }
@@ -372,7 +377,6 @@ func (s *scanner) fill(m *match, rule *rules.Rule, l *line) {
 	m.who, m.progressed, m.ordinary, m.allProgress, m.before = sp, sp.progressed, sp.ordinary, s.advances, s.progress
 	if b := sp.blocks.block; b != nil {
 		m.block, m.raise = b, len(b.exceptions)-1
-		b.explained = b.explained || rule.Role != rules.Symptom && !m.implicit
 	}
 	if rule.Role != rules.Symptom {
 		s.unsettled, s.finished = true, false
@@ -451,6 +455,7 @@ func (s *scanner) finish() {
 			}
 			q.captures, q.at, q.length, q.raw = found.captures, found.at, found.length, nil
 			q.text, q.said = l.text, quote(l.said, len(l.said)-len(l.text)+q.at)
+			q.explainBlock()
 			s.settle(q)
 			s.a.matches = append(s.a.matches, q)
 		}
