@@ -27,23 +27,7 @@ func Acme(r io.Reader, opt Options) iter.Seq2[Record, error] {
 			yield(Record{}, fmt.Errorf("AcmeTrace: %w", err))
 			return
 		}
-		for {
-			line, err := rows.next()
-			if err == io.EOF {
-				return
-			}
-			if err != nil && line == 0 {
-				yield(Record{}, err)
-				return
-			}
-			var rec Record
-			if err == nil {
-				rec, err = acmeRecord(rows, opt.zone(time.UTC))
-			}
-			if !y.give(where("line", line), rec, err) {
-				return
-			}
-		}
+		rows.each(y, func() (Record, error) { return acmeRecord(rows, opt.zone(time.UTC)) })
 	}
 }
 
@@ -140,6 +124,28 @@ func (t *table) next() (line int, err error) {
 	}
 	line, _ = t.csv.FieldPos(0)
 	return line, nil
+}
+
+// each gives y what record makes of each row. A row that cannot be read is given with its error; reading ends where the
+// file cannot be read, or nobody wants more.
+func (t *table) each(y *yielder, record func() (Record, error)) {
+	for {
+		line, err := t.next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil && line == 0 {
+			y.yield(Record{}, err)
+			return
+		}
+		var rec Record
+		if err == nil {
+			rec, err = record()
+		}
+		if !y.give(where("line", line), rec, err) {
+			return
+		}
+	}
 }
 
 func (t *table) get(name string) string {

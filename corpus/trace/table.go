@@ -35,23 +35,7 @@ func CSV(r io.Reader, opt Options) iter.Seq2[Record, error] {
 			yield(Record{}, err)
 			return
 		}
-		for {
-			line, err := rows.next()
-			if err == io.EOF {
-				return
-			}
-			if err != nil && line == 0 {
-				yield(Record{}, err)
-				return
-			}
-			var rec Record
-			if err == nil {
-				rec, err = opt.record(rows.get)
-			}
-			if !y.give(where("line", line), rec, err) {
-				return
-			}
-		}
+		rows.each(y, func() (Record, error) { return opt.record(rows.get) })
 	}
 }
 
