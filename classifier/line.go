@@ -84,13 +84,13 @@ func stripANSI(dst, raw []byte) []byte {
 			i += j
 			continue
 		}
-		i += escapeLen(raw[i:])
+		i += EscapeLen(raw[i:])
 	}
 	return dst
 }
 
-// escapeLen is the length of the escape sequence that b starts with.
-func escapeLen(b []byte) int {
+// EscapeLen is the length of the escape sequence that b starts with.
+func EscapeLen(b []byte) int {
 	if len(b) < 2 {
 		return len(b)
 	}

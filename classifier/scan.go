@@ -114,7 +114,7 @@ func unstrip(raw []byte, hits []hit, base int) []hit {
 	for i := range hits {
 		for at < len(raw) {
 			if raw[at] == 0x1b {
-				at += escapeLen(raw[at:])
+				at += EscapeLen(raw[at:])
 				continue
 			}
 			if plain == int(hits[i].pos) {

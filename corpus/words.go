@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/blevesearch/bleve/v2/analysis"
+
+	"culprit/classifier"
 )
 
 // A text is indexed as words: runs of letters, in lower case, and numbers of up to maxDigits digits. Letters and digits
@@ -261,41 +263,13 @@ func plain(line []byte) []byte {
 	out := line[:at]
 	for i := at; i < len(line); {
 		if line[i] == 0x1b {
-			i += ansiLength(line[i:])
+			i += classifier.EscapeLen(line[i:])
 			continue
 		}
 		out = append(out, line[i])
 		i++
 	}
 	return out
-}
-
-// ansiLength returns the length of the escape sequence that b begins with: CSI to its final byte, OSC to its BEL or ST,
-// any other with the byte that follows.
-func ansiLength(b []byte) int {
-	if len(b) < 2 {
-		return len(b)
-	}
-	switch b[1] {
-	case '[':
-		for i := 2; i < len(b); i++ {
-			if b[i] >= 0x40 && b[i] <= 0x7e {
-				return i + 1
-			}
-		}
-		return len(b)
-	case ']':
-		for i := 2; i < len(b); i++ {
-			if b[i] == 0x07 {
-				return i + 1
-			}
-			if b[i] == 0x1b {
-				return min(i+2, len(b))
-			}
-		}
-		return len(b)
-	}
-	return 2
 }
 
 // classes are what shape tells apart: the digits, the letters that are hex digits, the other letters, and the rest as 0.
